@@ -1,6 +1,6 @@
 """The operator's verbs, shared by the command line and extras.
 
-    keys       what makes or reads secrets: keys, scripts' tokens and codes that people type
+    keys       what makes or reads secrets: keys, and codes that people type
     observations   what was refused; an audit, of which extras are told if it fails; asks the
                serving process to read gateway.toml again
     backups    copies of a whole ledger in new files

@@ -1,4 +1,4 @@
-"""The verbs that make or read secrets: keys, scripts' tokens and codes that people type.
+"""The verbs that make or read secrets: keys, and codes that people type.
 
 If `account_id` is given, the key must belong to that account; keys of others are unknown.
 """
@@ -12,9 +12,8 @@ from typing import Final
 
 from gateway import ids
 from gateway.ids import digest, find_last4
-from gateway.ledger import checks, records
+from gateway.ledger import records
 from gateway.ledger.key_records import Allowance, KeyTerms, NewKey
-from gateway.ledger.signin_records import SCRIPT_PREFIX, NewToken, TokenTerms, TokenView
 from gateway.ledger.sql.books import Books
 
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
@@ -31,7 +30,7 @@ def add_key(
 ) -> NewKey:
     """Create a key, with a budget of its own or none. Only the returned record has the secret."""
     secret = ids.make_key()
-    return NewKey(books.keys.create(account, terms, _store("key", secret), own=own), secret)
+    return NewKey(books.keys.create(account, terms, store("key", secret), own=own), secret)
 
 
 def rotate_key(
@@ -46,35 +45,16 @@ def rotate_key(
             "the grace must be between 0 seconds and 7 days", field="grace_seconds"
         )
     secret, grace_ms = ids.make_key(), grace_seconds * 1000
-    new = _store("key", secret)
+    new = store("key", secret)
     key = books.keys.replace(key_id, new, grace_ms=grace_ms, account_id=account_id)
     return NewKey(key, secret)
 
 
-def _store(kind: str, secret: str) -> records.StoredSecret:
+def store(kind: str, secret: str) -> records.StoredSecret:
     """Return the stored part of a new key or token."""
     last4 = find_last4(secret)
     assert last4 is not None
     return records.StoredSecret(f"{kind}_{secrets.token_hex(ID_BYTES)}", digest(secret), last4)
-
-
-_TOKEN_BYTES: Final = 32
-"""Random bytes of a token, 43 characters: 256 bits cannot be guessed."""
-_TOKEN: Final = re.compile(rf"{SCRIPT_PREFIX}[A-Za-z0-9_-]{{43}}")
-
-
-def add_token(books: Books, terms: TokenTerms) -> NewToken:
-    """Create a token. Only the returned record contains the secret."""
-    checks.require_text("the token's name", terms.name, checks.MAX_NAME_CHARS, "name")
-    if terms.expires_ms is not None:
-        checks.require_expiry("the token's expiry", terms.expires_ms, books.clock())
-    secret = SCRIPT_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
-    return NewToken(books.tokens.create(terms, _store("tok", secret)), secret)
-
-
-def find_token(books: Books, secret: str) -> TokenView | None:
-    """Return the token of a secret, also if it has ended; None if there is none."""
-    return books.tokens.find(digest(secret)) if _TOKEN.fullmatch(secret) else None
 
 
 # ---- codes that people type, such as `ABCD-EFGH-JKLM-NPQR` ---------------------------------------

@@ -11,7 +11,6 @@ from gateway.ledger import call_records, records
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import BudgetStanding, BudgetView, KeyView, Terms
 from gateway.ledger.order_records import OrderView
-from gateway.ledger.signin_records import TokenView
 from gateway.money import format_amount
 from gateway.times import format_moment, unix_ms
 
@@ -116,7 +115,7 @@ EVENT: Final = Fields[records.EventView](
 )
 
 
-# ---- keys, budgets and tokens --------------------------------------------------------------------
+# ---- keys and budgets ----------------------------------------------------------------------------
 
 
 def describe_status(status: str, expires_ms: int | None, **ended_ms: int | None) -> str:
@@ -131,11 +130,6 @@ def describe_status(status: str, expires_ms: int | None, **ended_ms: int | None)
 
 def describe_key_state(key: KeyView) -> str:
     return describe_status(key.status(unix_ms()), key.terms.expires_ms, revoked=key.revoked_ms)
-
-
-def describe_token_state(token: TokenView) -> str:
-    status = token.status(unix_ms())
-    return describe_status(status, token.terms.expires_ms, revoked=token.revoked_ms)
 
 
 def _describe_key_budget(key: KeyView) -> str:
@@ -176,18 +170,6 @@ KEY: Final = Fields[KeyView](
     ),
 )
 """A key without its secret."""
-TOKEN: Final = Fields[TokenView](
-    *("id", "terms.name", "terms.role", "display", "status", "created_ms", "created_by"),
-    *("terms.expires_ms", "revoked_ms", "last_used_ms"),
-    table=(
-        *("id", "terms.name", "terms.role"),
-        ("TOKEN", "display"),
-        ("STATE", describe_token_state),
-        "last_used_ms",
-        ("BY", "created_by"),
-    ),
-)
-"""A token without its secret."""
 
 
 def _describe_fee(order: OrderView) -> str:

@@ -1,16 +1,15 @@
-"""The verbs for keys, tokens and budgets."""
+"""The verbs for keys and budgets."""
 
 from __future__ import annotations
 
 from argparse import SUPPRESS
-from typing import Final, Unpack, get_args
+from typing import Final, Unpack
 
 from gateway.admin import keys, views
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.verbs import MOMENTS, arg, choice, edit, make_expiry, make_limits, verb
+from gateway.cli.verbs import MOMENTS, arg, edit, make_expiry, make_limits, verb
 from gateway.ledger import key_records
-from gateway.ledger.signin_records import TokenRole, TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.process import PROGRAM
 
@@ -165,50 +164,6 @@ def warn_of_unknown_models(command: Command, terms: key_records.TermChanges) -> 
     for model in terms.get("models") or ():
         if model not in command.config.models:
             command.say(f"Note: {command.config.path} has no model {model}. Check the spelling.")
-
-
-@verb(
-    "token add",
-    "token add shop --role accounts",
-    "token add monitor --role read --expires 90d",
-    f"TOKEN=$({PROGRAM} token add shop --role accounts)",
-    arg("name", "NAME", "a name that no other live token has"),
-    choice(
-        "--role",
-        get_args(TokenRole),
-        "operator: all but passwords, sign-in links, sessions, roles and tokens; accounts:"
-        " accounts, their keys, credits and codes; read: look at everything, change nothing",
-        required=True,
-    ),
-    make_expiry("when it expires: 30d"),
-)
-def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
-    """Make a token for scripts that use the console's API, and print it. It is shown only once."""
-    books = command.open_books()
-    expires_ms = expires and expires(books.clock())
-    made = keys.add_token(books, TokenTerms(name, role, expires_ms))
-    command.say(f"Token {name} ({made.token.id}), role {role}, shown this once:")
-    described = views.TOKEN.describe(made.token)
-    command.show({"secret": made.secret, **described}, made.secret)
-
-
-@verb("token list", "token list", "token list --json")
-def token_list(command: Command) -> None:
-    """List tokens, without their secrets."""
-    command.show_list(command.open_books().tokens.read_all(), views.TOKEN)
-
-
-@verb(
-    "token revoke",
-    "token revoke shop",
-    "token revoke ID",
-    arg("token", "NAME|ID", "its name or id, as shown by `token list`"),
-)
-def token_revoke(command: Command, token: str) -> None:
-    """Revoke a token for good."""
-    revoked = command.open_books().tokens.revoke(token)
-    command.show(views.TOKEN.describe(revoked))
-    command.say(f"Token {revoked.terms.name} ({revoked.id}) is revoked.")
 
 
 _ALLOWANCE: Final = "the most that may be spent in each day, week or month (UTC), such as 100/month"

@@ -27,7 +27,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "books": ("audit", "events", "entries", "statement", "backup"),
     "calls": ("usage", "calls"),
     "check": ("check",),
-    "keys": ("key", "budget", "token"),
+    "keys": ("key", "budget"),
     "process": ("serve", "init", "reload", "unit"),
     "receipts": ("receipt",),
 }
@@ -36,7 +36,6 @@ WORDS: Final[Mapping[str, str]] = {
     "account": "Manage accounts and their balances.",
     "key": "Manage the keys of accounts.",
     "budget": "Manage budgets, which begin anew each day, week or month.",
-    "token": "Manage tokens, by which scripts use the console's API.",
     "serve": "Run the gateway. This is the default verb.",
     "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
     "check": f"Check and summarise the configuration. Exits {ExitCode.CONFIG} if it is invalid.",

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.ledger.key_records import LIMITS, Allowance, KeyTerms, Terms
-from gateway.ledger.records import OTHER_ACTORS, Refused
-from gateway.ledger.signin_records import SCRIPT_ACTOR
+from gateway.ledger.records import OTHER_ACTORS, SCRIPT_ACTOR, Refused
 from gateway.money import MAX_AMOUNT_NANO
 
 _LIKE: Final = str.maketrans("01lıіιӏсѕуеорορаαтτмԁпгкκвь", "oiiiiiicsyeopopaattmdnrkkbb")

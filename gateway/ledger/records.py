@@ -107,6 +107,11 @@ OTHER_ACTORS: Final = (CLI.name, "cli (", SYSTEM.name, FIRST_START.name, "nobody
 sign in, `stripe` the provider of card payments, and behind `cli (` stands a user of the machine."""
 
 
+SCRIPT_ACTOR: Final = "token "
+"""The beginning of the name by which events tell a script's token from an account. It stays in events, so no
+account's name may begin like that."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSecret:
     """The stored part of a new key or code. Ids of codes sort by time."""

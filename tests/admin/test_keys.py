@@ -1,8 +1,7 @@
-"""The verbs of accounts, budgets, keys and tokens: what is kept. `verbs.txt` has what they refuse."""
+"""The verbs of accounts, budgets and keys: what is kept. `verbs.txt` has what they refuse."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,11 +12,9 @@ from gateway import ids
 from gateway.admin import keys
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.records import Conflict
-from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.money import NANO
 from tests.admin.visits import NAME, Clock, read, read_kept
-from tests.support.rows import each_row
 
 NOW_MS: Final = Clock().now_ms
 A_DAY: Final = Allowance(NANO, "day")
@@ -50,19 +47,3 @@ def test_a_rotation_keeps_the_terms_and_ends_the_old_key(books: Books, path: Pat
     assert by_id[old.id].terms.expires_ms == NOW_MS + 60_000
     with pytest.raises(Conflict, match=f"replaced by {new.key.id}"):
         keys.rotate_key(books, old.id)
-
-
-def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:
-    made = keys.add_token(books, TokenTerms("shop", "accounts"))
-    assert re.fullmatch(r"gwt_[\w-]{43}", made.secret)
-    assert made.token.display == f"gwt_…{made.secret[-4:]}"
-    assert made.secret not in repr(made)
-    assert made.secret.encode() not in read_kept(path)
-    found = keys.find_token(books, made.secret)
-    assert found is not None
-    assert found.id == made.token.id
-
-
-@each_row("secret", ["", "gwt_", f"gwt_{'A' * 43}", f"gws_{'A' * 43}", "\udc80", "'--"])
-def test_what_is_no_token_is_none(books: Books, secret: str) -> None:
-    assert keys.find_token(books, secret) is None

@@ -20,13 +20,12 @@ from typing import Any, Final
 from gateway.admin import keys
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.records import NotFound, Refused
-from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books import Books
 from tests.support.rows import told_together
 
 VERBS: Final = Path(__file__).with_name("verbs.txt")
 LINE: Final = re.compile(r"([\w.]+) (.*) (?:!.*|= done)")
-RECORDS: Final = {one.__name__: one for one in (Allowance, KeyTerms, Terms, TokenTerms)}
+RECORDS: Final = {one.__name__: one for one in (Allowance, KeyTerms, Terms)}
 
 
 def build(value: Any) -> Any:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.admin import fields
-from gateway.admin.views import describe_key_state, describe_token_state
+from gateway.admin.views import describe_key_state
 from gateway.cli import arguments
 from gateway.cli.command import find_actor
 from gateway.ledger.key_records import KeyTerms, KeyView
-from gateway.ledger.signin_records import TokenTerms, TokenView
 from tests.support.settings import load, with_price
 
 NOW_MS = 1_700_000_000_000
@@ -48,11 +47,6 @@ def describe_key(cap_nano: int | None, expires_ms: int | None, revoked_ms: int |
     """Describe a key of which 5 nano-units are spent."""
     terms = KeyTerms(cap_nano=cap_nano, expires_ms=expires_ms)
     return describe_key_state(replace(KEY, terms=terms, revoked_ms=revoked_ms))
-
-
-def describe_token(expires_ms: int | None, revoked_ms: int | None) -> str:
-    terms = TokenTerms("shop", "read", expires_ms)
-    return describe_token_state(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None))
 
 
 def read_price(written: str) -> int:

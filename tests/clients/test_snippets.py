@@ -12,6 +12,7 @@ import pytest
 
 from tests import ROOT
 from tests.clients import kit
+from tests.support.extras import need_extra
 from tests.support.process import GatewayProcess
 from tests.support.running import find_first_key
 
@@ -81,6 +82,7 @@ async def test_the_curl_commands(newcomer: GatewayProcess, tmp_path: Path) -> No
     assert '"cost":"0.0000015"' in told.out
 
 
+@need_extra("script_tokens")
 async def test_a_shop_s_requests(newcomer: GatewayProcess, tmp_path: Path) -> None:
     """Pasted twice, as after a lost reply: one account, one key, one credit."""
     (script,) = (text for language, text in BLOCKS if language == "sh" and "PAYMENT" in text)

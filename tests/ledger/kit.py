@@ -18,7 +18,6 @@ from gateway.ledger.base import Key
 from gateway.ledger.opening import open_books
 from gateway.ledger.order_records import Fee, Payment, Reversal
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.money import NANO
 from tests import ROOT
@@ -90,8 +89,8 @@ def assert_sound(path: Path) -> None:
         assert books.audit().problems == ()
 
 
-def add_rows(books: Books) -> str:
-    """Add rows to all tables that calls, keys and budgets leave empty; return the secret of a token."""
+def add_rows(books: Books) -> None:
+    """Add rows to all tables that calls, keys and budgets leave empty."""
     order = books.orders.make("a", NANO, "USD")
     books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
     books.orders.keep_fee(order.id, Fee("txn_1", "payment", 30, "EUR", books.clock()))
@@ -107,7 +106,6 @@ def add_rows(books: Books) -> str:
     books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
     for module in find_modules("rows").values():
         module.add_rows(books)
-    return keys.add_token(books, TokenTerms("shop", "accounts", None)).secret
 
 
 def read_spoiled(section: str, **words: object) -> list[tuple[str, str]]:

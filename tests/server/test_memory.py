@@ -19,9 +19,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import keys as admin_keys
 from gateway.ledger.opening import open_books
-from gateway.ledger.signin_records import TokenTerms
 from gateway.server import memory
 from gateway.tasks import spawn
 from tests import ROOT
@@ -31,6 +29,7 @@ from tests.support.chat import say
 from tests.support.client import request
 from tests.support.config import BRISK, EMBEDS, PATIENT, Kind, Places, write_config
 from tests.support.content import Content
+from tests.support.extras import find_modules
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER
 from tests.support.process import CHAT, GatewayProcess, accepts, free_port
 from tests.support.replies import (
@@ -311,7 +310,8 @@ async def test_a_request_leaves_nothing_to_the_collector(
     """However it ends, its objects are freed by then: none is in a cycle, which would keep its bytes."""
     keys = {name: one.key for name, one in seed(tmp_path / "gateway.db", SEEDS).items()}
     with open_books(tmp_path / "gateway.db") as books:
-        keys["operator"] = admin_keys.add_token(books, TokenTerms("script", "operator")).secret
+        for module in find_modules("senders").values():
+            keys |= module.make_keys(books)
     with open_uncollected(tmp_path, places) as (gateway, find_garbage):
         await until(lambda: accepts(gateway.port), "the gateway to start")
         key = keys["rich"]

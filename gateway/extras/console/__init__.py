@@ -5,14 +5,14 @@ holders see their balance only by `GET /v1/key`.
 
     table       the table [console] of gateway.toml
     dispatch    a request's checks in order: origin, caller, role, body; then its handler, and the reply
-    callers     who sends a request: a session, a token, or a name that a proxy vouches for; where it
+    callers     who sends a request: a session, a script, or a name that a proxy vouches for; where it
                 comes from: site, address, device; headers and cookies
     routes      the records of one request, the decorators of handlers, idempotency
     state       what all requests share: threads for books and passwords, lag, last audit
     fields      a request's fields and query, and errors as JSON
     lists       lists in pages, and as CSV
     throttle    rate limits for what can be guessed; cookies of browsers that are known
-    additions   what other extras add: routes, pages, forms
+    additions   what other extras add: routes, pages, forms, credentials
     pages  static/    the page's files
     signin      passwords, one-time codes, sign-in links, sessions
     passwords   weak passwords, and password hashes
@@ -24,7 +24,7 @@ The handlers of the API, by subject. console-api.md has all routes.
     session     sign in, sign out, who is signed in; the people who sign in to an account
     overview    the overview of an account, and that of the gateway; operators: what providers bill, and
                 the margin
-    keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
+    keys        the signed-in account's keys, and budgets that keys share
     usage       one's requests to models; usage by day, hour, model or key; the models
     settings    one's password, one-time codes and sessions; alerts
     billing     the balance and its entries; credit bought by card: orders, payment pages, receipts;

@@ -206,7 +206,7 @@ def _refuse_own(request: ConsoleRequest, account_id: int, action: str) -> None:
 
 def _refuse_token(request: ConsoleRequest) -> None:
     """Refuse to let a token decide who is an operator: it could make itself a person."""
-    if request.token is not None:
+    if request.script is not None:
         raise not_for_token("A token cannot say who is an operator.")
 
 

@@ -20,28 +20,19 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.addresses import is_trusted, make_origin
-from gateway.admin import keys
 from gateway.api.state import Call
 from gateway.config.records import Config, Server
 from gateway.extras.console import signin
-from gateway.extras.console.fields import (
-    ConsoleError,
-    invalid_token,
-    too_many_changes,
-    too_many_tries,
-)
+from gateway.extras.console.additions import find_credentials
+from gateway.extras.console.fields import ConsoleError, too_many_changes
 from gateway.extras.console.routes import Caller, find_local
 from gateway.extras.console.state import ConsoleState
 from gateway.extras.console.table import Console
-from gateway.extras.console.throttle import Cookie, name_cookie, network_of
+from gateway.extras.console.throttle import Cookie, name_cookie
 from gateway.ledger import signin_records
 from gateway.ledger.checks import MAX_NAME_CHARS
 from gateway.ledger.records import Actor, NotFound
 
-_ENDED: Final = {
-    "expired": "This token has expired. Ask the operator of this gateway for a new one.",
-    "revoked": "This token is revoked. Ask the operator of this gateway for a new one.",
-}
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """The accepted values of Sec-Fetch-Site. `none` is a typed address or a bookmark."""
 
@@ -94,11 +85,12 @@ MAX_AGE_SECONDS: Final = signin_records.SESSION_MS // 1000
 
 
 def read_tokens(http: web.Request) -> set[str]:
-    """Return the scripts' tokens of a request. Other bearer credentials, as proxies add, are ignored."""
+    """Return the credentials of scripts in a request. Other bearer ones, as proxies add, are ignored."""
     headers = [one.partition(" ") for one in http.headers.getall(hdrs.AUTHORIZATION, ())]
     found = {secret.strip() for scheme, _, secret in headers if scheme.lower() == "bearer"}
     # A set, since a proxy may repeat the header: the same token twice is one caller.
-    return {secret for secret in found if secret.startswith(signin_records.SCRIPT_PREFIX)}
+    prefixes = tuple(one.prefix for one in find_credentials())
+    return {secret for secret in found if secret.startswith(prefixes)}
 
 
 def read_identity(http: web.Request, config: Config) -> str | None:
@@ -135,7 +127,9 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
                 "The request has a token and says also otherwise who sends it. Send the token"
                 " alone, without a cookie and not through a proxy that signs people in.",
             )
-        return await _find_token(secrets.pop(), call, console)
+        secret = secrets.pop()
+        (find,) = (one.find for one in find_credentials() if secret.startswith(one.prefix))
+        return await find(secret, call, console)
     if identity is not None:
         if not is_own_host(http.headers, read_own_origins(http, config.server)):
             raise ConsoleError(
@@ -149,34 +143,15 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
     if cookie is None:
         return None
     return await console.books_thread.run(
-        _nobody(call), lambda books: signin.find_session(books, cookie)
+        nobody(call), lambda books: signin.find_session(books, cookie)
     )
-
-
-async def _find_token(secret: str, call: Call, console: ConsoleState) -> signin_records.TokenView:
-    """Return the active token. Valid tokens are admitted however many wrong ones came before."""
-    token, now_ms = await console.books_thread.run(
-        _nobody(call), lambda books: (keys.find_token(books, secret), books.clock())
-    )
-    if token is None:
-        # Only wrong tokens are counted: else strangers behind one address could lock a script out.
-        await _note_failure(call, console, "token")
-        wait_seconds = console.token_tries.take(network_of(call.visit["address"]))
-        if wait_seconds:
-            message = f"Too many wrong tokens. Wait {wait_seconds} seconds, then try again."
-            raise too_many_tries(wait_seconds, message)
-        raise invalid_token("token_invalid", "There is no such token. Check that it is complete.")
-    status = token.status(now_ms)
-    if status != "active":
-        raise invalid_token(f"token_{status}", _ENDED[status])
-    return token
 
 
 async def _find_named(
     name: str, http: web.Request, call: Call, console: ConsoleState
 ) -> signin_records.SessionView:
     """Return the session of an account and an address; opening one counts as a change."""
-    run = partial(console.books_thread.run, _nobody(call))
+    run = partial(console.books_thread.run, nobody(call))
     address = call.visit["address"]
     session = await run(lambda books: books.signins.find_by_header(name, address))
     if session is not None:
@@ -184,7 +159,7 @@ async def _find_named(
     try:
         account_id = await run(lambda books: books.accounts.find_id(name))
     except NotFound as error:
-        await _note_failure(call, console, "identity header")
+        await note_failure(call, console, "identity header")
         raise ConsoleError(
             403,
             "identity_unknown",
@@ -200,14 +175,14 @@ async def _find_named(
     return await run(lambda books: books.signins.open_by_header(name, opening))
 
 
-async def _note_failure(call: Call, console: ConsoleState, how: signin_records.FailedBy) -> None:
+async def note_failure(call: Call, console: ConsoleState, how: signin_records.FailedBy) -> None:
     if console.throttle.take_note(how, call.visit["address"]):
         await console.books_thread.run(
-            _nobody(call), lambda books: books.signins.note_failure(None, how)
+            nobody(call), lambda books: books.signins.note_failure(None, how)
         )
 
 
-def _nobody(call: Call) -> Actor:
+def nobody(call: Call) -> Actor:
     return Actor("nobody", call.visit["address"])
 
 

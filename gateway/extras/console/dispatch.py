@@ -37,10 +37,11 @@ from gateway.extras.console import (  # noqa: F401 - the decorators of handlers 
     settings,
     usage,
 )
+from gateway.extras.console.additions import Script
 from gateway.extras.console.fields import ConsoleError
 from gateway.extras.console.routes import API_PREFIX, ROUTES, Answer, Caller, ConsoleRequest, Route
 from gateway.extras.console.state import BooksThread, Cashier, ConsoleState
-from gateway.ledger.signin_records import SessionView, TokenView
+from gateway.ledger.signin_records import SessionView
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.console")
@@ -121,8 +122,8 @@ async def _serve(
 def _limit_changes(request: ConsoleRequest) -> None:
     """Count a change, so that no holder and no script can fill the disk. Raises ConsoleError."""
     console = request.console
-    if request.token is not None:
-        wait_seconds = console.token_changes.take(request.token.id)
+    if request.script is not None:
+        wait_seconds = console.token_changes.take(request.script.id)
     elif request.account.operator:
         wait_seconds = 0
     else:
@@ -157,9 +158,9 @@ async def _admit(
 
 def _check_role(route: Route, caller: Caller) -> None:
     match caller:
-        case TokenView() if caller.terms.role not in route.tokens:
+        case Script() if caller.role not in route.tokens:
             raise fields.not_for_token(
-                f"This token has the role {caller.terms.role}, which may not do this."
+                f"This token has the role {caller.role}, which may not do this."
             )
         case SessionView(by_proxy=True) if route.role == "none":
             # To sign out here would do nothing: the proxy names them again with the next request.

@@ -60,10 +60,6 @@ def not_signed_in() -> ConsoleError:
     return ConsoleError(401, "not_signed_in", message)
 
 
-def invalid_token(code: str, message: str) -> ConsoleError:
-    return ConsoleError(401, code, message, headers={"WWW-Authenticate": "Bearer"})
-
-
 def not_for_token(message: str) -> ConsoleError:
     return ConsoleError(403, "token_not_allowed", f"{message} Sign in as an operator for it.")
 

@@ -1,7 +1,6 @@
-"""The signed-in account's keys, budgets that keys share, and tokens of scripts.
+"""The signed-in account's keys, and budgets that keys share.
 
-Operators manage any account's keys and budgets. Tokens are theirs
-alone; no token may call those routes. Only the reply that makes a secret contains it.
+Operators manage any account's keys and budgets. Only the reply that makes a secret contains it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from gateway.admin import keys, views
 from gateway.extras.console.fields import ConsoleError, Fields, invalid_field, read_id
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
-from gateway.extras.console.session import require_fresh
 from gateway.ledger.key_records import (
     LIMITS,
     Allowance,
@@ -28,7 +26,6 @@ from gateway.ledger.key_records import (
     TermChanges,
 )
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.signin_records import TokenRole, TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS
@@ -90,7 +87,7 @@ def _find_owner(books: Books, request: ConsoleRequest) -> int:
     Raises:
         NotFound: there is no such key, or it is of another account than a holder's own.
     """
-    is_any = request.token is not None or request.account.operator
+    is_any = request.script is not None or request.account.operator
     owner = None if is_any else request.account.id
     return books.accounts.find_id(books.keys.read(request.segment(), account_id=owner).account)
 
@@ -175,7 +172,7 @@ def _read_changes(request: ConsoleRequest) -> tuple[KeyChanges, Allowance | None
 
 def _require_narrower(changes: TermChanges, request: ConsoleRequest) -> None:
     """Holders narrow their keys: only operators lift the limits that hold for keys by default."""
-    if request.token is not None or request.account.operator:
+    if request.script is not None or request.account.operator:
         return
     for name in LIMITS:
         limit, most = changes.get(name), getattr(request.gateway.config.limits, name)
@@ -260,30 +257,3 @@ def _find_budget(request: ConsoleRequest) -> tuple[int, int | None]:
     """Return the id of the budget, and of the account that must own it; operators edit any."""
     account = request.account
     return read_id(request.segment(), "budget"), None if account.operator else account.id
-
-
-@route("GET", "/tokens", "operator")
-def list_tokens(books: Books, request: ConsoleRequest) -> Answer:
-    del request
-    now_ms = books.clock()
-    found = [views.TOKEN.describe(one, now_ms) for one in books.tokens.read_all()]
-    return Answer({"count": len(found), "tokens": found})
-
-
-@route("POST", "/tokens", "operator")
-def add_token(books: Books, request: ConsoleRequest) -> Answer:
-    """Add a token. A repeated request makes no second one, as its name is taken."""
-    with request.fields as fields:
-        name = fields.need_text("name").strip()
-        role: TokenRole = fields.need_choice("role", get_args(TokenRole))
-        expires_ms = fields.moment_ms("expires")
-    require_fresh(books, request)
-    made = keys.add_token(books, TokenTerms(name, role, expires_ms))
-    described = views.TOKEN.describe(made.token, books.clock())
-    return Answer({"token": described, "secret": made.secret}, 201)
-
-
-@route("POST", "/tokens/{id}/revoke", "operator")
-def revoke_token(books: Books, request: ConsoleRequest) -> Answer:
-    request.fields.done()
-    return Answer(views.TOKEN.describe(books.tokens.revoke(request.segment()), books.clock()))

@@ -23,6 +23,7 @@ from aiohttp import web
 from gateway.addresses import parse_address
 from gateway.api.state import Call, Gateway
 from gateway.extras.console import signin
+from gateway.extras.console.additions import Script, ScriptRole
 from gateway.extras.console.fields import (
     ConsoleError,
     Fields,
@@ -36,7 +37,7 @@ from gateway.extras.console.state import ConsoleState
 from gateway.extras.console.throttle import Cookie
 from gateway.ledger import records
 from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
-from gateway.ledger.signin_records import PERSON_MARK, SessionView, SignIn, TokenRole, TokenView
+from gateway.ledger.signin_records import PERSON_MARK, SessionView, SignIn
 from gateway.ledger.sql.books import Books
 
 T = TypeVar("T")
@@ -47,14 +48,14 @@ REPLAYED: Final = {"Idempotent-Replay": "true"}
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Role = Literal["none", "any", "operator"]
-Caller = SessionView | TokenView | None
+Caller = SessionView | Script | None
 """The sender of a request: a person, a script, or nobody who is known."""
 
-OPERATORS: Final[frozenset[TokenRole]] = frozenset({"operator"})
-SHOPS: Final[frozenset[TokenRole]] = frozenset({"operator", "accounts"})
-READERS: Final[frozenset[TokenRole]] = frozenset({"operator", "read"})
+OPERATORS: Final[frozenset[ScriptRole]] = frozenset({"operator"})
+SHOPS: Final[frozenset[ScriptRole]] = frozenset({"operator", "accounts"})
+READERS: Final[frozenset[ScriptRole]] = frozenset({"operator", "read"})
 EVERY_TOKEN: Final = SHOPS | READERS
-NO_TOKEN: Final[frozenset[TokenRole]] = frozenset()
+NO_TOKEN: Final[frozenset[ScriptRole]] = frozenset()
 """The roles of tokens that may call a route."""
 
 
@@ -103,8 +104,8 @@ class ConsoleRequest:
         return self.session
 
     @property
-    def token(self) -> TokenView | None:
-        return self.caller if isinstance(self.caller, TokenView) else None
+    def script(self) -> Script | None:
+        return self.caller if isinstance(self.caller, Script) else None
 
     @property
     def account(self) -> records.AccountView:
@@ -150,16 +151,16 @@ class ConsoleRequest:
 
     def refuse_operators(self, account: records.AccountView) -> None:
         """Raise ConsoleError if a token that serves holders would change an operator's account."""
-        if self.token is not None and self.token.terms.role not in OPERATORS and account.operator:
+        if self.script is not None and self.script.role not in OPERATORS and account.operator:
             raise not_for_token(
-                f"This token has the role {self.token.terms.role}, which may not do this to the"
+                f"This token has the role {self.script.role}, which may not do this to the"
                 " account of an operator."
             )
 
     async def run(self, function: Callable[[Books], T]) -> T:
         """Run `function` in the books' thread, as the person who is signed in or the token."""
-        if self.token is not None:
-            name = self.token.actor
+        if self.script is not None:
+            name = self.script.actor
         else:
             name = "nobody" if self.session is None else self.session.signin.name
         return await self.console.books_thread.run(records.Actor(name, self.address), function)
@@ -177,7 +178,7 @@ class Route:
     path: str
     role: Role
     handler: Handler
-    tokens: frozenset[TokenRole] = NO_TOKEN
+    tokens: frozenset[ScriptRole] = NO_TOKEN
 
 
 ROUTES: Final[list[Route]] = []
@@ -185,7 +186,7 @@ ROUTES: Final[list[Route]] = []
 
 
 def async_route(
-    method: Method, path: str, role: Role, tokens: frozenset[TokenRole] = NO_TOKEN
+    method: Method, path: str, role: Role, tokens: frozenset[ScriptRole] = NO_TOKEN
 ) -> Callable[[Handler], Handler]:
     """Make a coroutine the handler of a route; with the role `none` it needs no session."""
 
@@ -200,7 +201,7 @@ def route(
     method: Method,
     path: str,
     role: Role,
-    tokens: frozenset[TokenRole] = NO_TOKEN,
+    tokens: frozenset[ScriptRole] = NO_TOKEN,
     *,
     idempotent: bool = False,
     shown_once: str | None = None,
@@ -278,7 +279,7 @@ def _read_repeatable(request: ConsoleRequest) -> records.RepeatableRequest:
         )
     body_hash = hashlib.sha256(request.body).digest()
     # Two callers may choose the same key, so it counts for its caller and path alone.
-    caller = request.token.actor if request.token else _name_caller(request.own_session.signin)
+    caller = request.script.actor if request.script else _name_caller(request.own_session.signin)
     return records.RepeatableRequest(caller, request.http.path, key, body_hash)
 
 

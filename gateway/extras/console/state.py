@@ -25,7 +25,7 @@ from typing import Final, TypeVar
 
 from gateway.extras.console import passwords
 from gateway.extras.console.fields import busy
-from gateway.extras.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
+from gateway.extras.console.throttle import SignInThrottle, Tries
 from gateway.ledger.opening import open_books
 from gateway.ledger.order_records import OrderView
 from gateway.ledger.records import Actor, AuditReport, Location
@@ -233,8 +233,6 @@ class ConsoleState:
     """Changes by holders, and sessions opened by a trusted proxy's header. They are limited as each leaves
     rows that are never deleted."""
     token_changes: Tries = field(default_factory=lambda: Tries(MAX_TOKEN_CHANGES, TRIES_SECONDS))
-    token_tries: Tries = field(default_factory=lambda: Tries(ADDRESS_TRIES, ADDRESS_SECONDS))
-    """Wrong tokens, by address."""
     added_tries: dict[str, Tries] = field(default_factory=dict)
 
     def find_tries(self, what: str, most: int, seconds: int) -> Tries:

@@ -7,7 +7,7 @@ rows        columns and the records made of them: entries, receipts, sums of cha
 audit       the proof of the books: its checks are in `proof.sql` and `proof_at_start.sql`, and each
             database has a `proof.sql` of its own
 books       implements `Books`, but for what each database adds: the parts together, and small ones:
-            events, replies, one-time codes, tokens of scripts
+            events, replies, one-time codes
 accounts  keys  budgets  entries  orders  calls  usage  people  signins
 alerts                    the parts
 """

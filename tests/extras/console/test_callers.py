@@ -1,4 +1,4 @@
-"""The senders of requests: tokens by role and route, and what a header can and cannot make believe."""
+"""The senders of requests: what a header can and cannot make believe."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from gateway.admin import keys
 from gateway.extras.console.routes import Route
-from gateway.ledger.signin_records import TokenRole, TokenTerms
 from tests.extras.console.kit import API, Console, open_console
 from tests.extras.console.session import seed_passwords
 from tests.extras.console.test_dispatch import call, every_route
@@ -26,64 +24,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 HEADER: Final = "Remote-User"
 PROXY: Final = "127.0.0.2"
 SETTINGS: Final = f'trusted_proxies = ["{PROXY}"]\n[console]\nidentity_header = "{HEADER}"\n'
-ROLES: Final[tuple[TokenRole, ...]] = ("operator", "accounts", "read")
-
-
-# ---- tokens --------------------------------------------------------------------------------------
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
-    """A gateway that trusts a proxy, with a token of each role that has the role's name."""
+    """A gateway that trusts a proxy."""
     async with open_console(
         tmp_path_factory.mktemp("console"), server=SETTINGS, seed=seed_passwords
     ) as console:
         yield console
-
-
-@pytest.fixture(scope="module")
-def secrets(shared: Console) -> dict[TokenRole, str]:
-    with shared.open_books() as books:
-        return {role: keys.add_token(books, TokenTerms(role, role)).secret for role in ROLES}
-
-
-def bearing(secret: str, **more: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {secret}", **more}
-
-
-@each_row("role", ROLES)
-@every_route
-async def test_a_token_may_do_what_its_role_may(
-    shared: Console, secrets: dict[TokenRole, str], route: Route, role: TokenRole
-) -> None:
-    reply = await call(shared, route, headers=bearing(secrets[role]))
-    if role in route.tokens:
-        assert reply.status in {200, 400, 404}
-    else:
-        assert reply.refusal == (403, "token_not_allowed", None)
-        assert f"role {role}" in reply.error["message"]
-
-
-async def test_two_tokens_are_two_callers(shared: Console, secrets: dict[TokenRole, str]) -> None:
-    two = [("Authorization", f"Bearer {secrets[role]}") for role in ("read", "accounts")]
-    async with shared.web.get(f"{shared.root_url}{API}/accounts", headers=two) as response:
-        assert (response.status, (await response.json())["error"]["code"]) == (400, "two_callers")
-
-
-async def test_a_token_makes_so_many_changes_an_hour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.extras.console.state.MAX_TOKEN_CHANGES", 2)
-    async with open_console(tmp_path) as console:
-        with console.open_books() as books:
-            made = [keys.add_token(books, TokenTerms(name, "operator")) for name in "ab"]
-        first, second = (bearing(one.secret) for one in made)
-        path = f"{API}/codes/void-batch"
-        for expected in (404, 404, 429):
-            reply = await console.post(path, {"batch": "none"}, as_=None, headers=first)
-            assert reply.status == expected
-        assert (await console.get(f"{API}/codes", as_=None, headers=first)).status == 200
-        assert (await console.post(path, {"batch": "x"}, as_=None, headers=second)).status == 404
 
 
 # ---- a proxy's word ------------------------------------------------------------------------------

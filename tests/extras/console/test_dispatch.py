@@ -17,9 +17,9 @@ import pytest_asyncio
 
 from gateway.admin import keys
 from gateway.extension import find_extras
+from gateway.extras.console.additions import ScriptRole
 from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.routes import ROUTES, Route
-from gateway.ledger.signin_records import TokenRole
 from tests import ROOT
 from tests.extras.console.kit import API, Console, open_console
 from tests.support.rows import each_row, told_together
@@ -76,7 +76,7 @@ def test_the_routes_are_those_of_the_contract() -> None:
 
 def describe_tokens(told: list[tuple[str, str]]) -> str:
     """The table of these routes, if tokens may call them, as the contract must have it."""
-    roles = get_args(TokenRole)
+    roles = get_args(ScriptRole)
     lines = [f"| route | {' | '.join(roles)} |", "|---|" + "---|" * len(roles)]
     for route in sorted(ROUTES, key=lambda one: (one.path, one.method)):
         if route.tokens and (route.method, route.path) in told:

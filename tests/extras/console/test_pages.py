@@ -75,7 +75,9 @@ def test_imports_resolve_and_are_used(name: str) -> None:
 
 def test_every_export_is_imported() -> None:
     pages = "accounts account overview keys usage billing activity call models settings costs tryit gateway books"
-    pages += " orders tokens providers refusals health audit signIn signOutElsewhere created askLink peopleOf"
+    pages += (
+        " orders providers refusals health audit signIn signOutElsewhere created askLink peopleOf"
+    )
     added = [name for one in find_additions() for name in one.pages]
     added += ["creditForm"] if any(one.credit for one in find_additions()) else []
     imported = {

@@ -20,6 +20,7 @@ from tests.extras.console.session import (
     sign_in,
     use,
 )
+from tests.support.extras import need_extra
 from tests.support.rows import each_row
 from tests.support.served import HOLDER, OPERATOR, OTHER
 
@@ -49,6 +50,8 @@ async def test_no_other_cookie_is_a_session(console: Console, cookie: str) -> No
 
 
 @pytest.mark.slow
+@need_extra("codes")
+@need_extra("script_tokens")
 async def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
     """`process.stop` searches log, database and write-ahead log for passwords, links, keys, codes."""
     async with start_console(tmp_path, seed=seed_passwords) as console:

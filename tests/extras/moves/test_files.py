@@ -68,9 +68,9 @@ async def make_history(folder: Path) -> Path:
         books.accounts.create("operator", operator=True)
         secret = keys.rotate_key(books, place.key_id).secret
         keys.add_key(books, "a", KeyTerms(name="second", models=("x/y",), cap_nano=5))
-        token = add_rows(books)
+        add_rows(books)
         books.entries.correct("a", -5, note="a correction")
-    (folder / "secrets").write_text(f"{secret} {token}", encoding="utf-8")
+    (folder / "secrets").write_text(secret, encoding="utf-8")
     return place.path
 
 
@@ -111,12 +111,11 @@ def test_every_row_arrives(exported: Path, tmp_path: Path) -> None:
 
 
 async def test_the_gateway_serves_from_it(exported: Path, tmp_path: Path) -> None:
-    """Balances and budgets go on from where they were, tokens work, and alerts still wait."""
+    """Balances and budgets go on from where they were, and alerts still wait."""
     files.import_ledger(tmp_path / "new.db", exported)
-    secret, token = (tmp_path / "secrets").read_text(encoding="utf-8").split()
+    secret = (tmp_path / "secrets").read_text(encoding="utf-8")
     with open_books(tmp_path / "new.db") as books:
         held = books.accounts.read("a").balance_nano
-        assert keys.find_token(books, token)
         assert {one.channel for one in books.alerts.read_due(9)} == {"webhook", "holder"}
     async with open_ledger(tmp_path / "new.db") as ledger:
         assert [one.balance_nano for one in ledger.accounts() if one.name == "a"] == [held]

@@ -20,7 +20,6 @@ const HOLDER = [
 const OPERATOR = [
   ["/console/accounts", "Accounts", "accounts"],
   ...PAGES.map((name) => [`/console/${name}`, name[0].toUpperCase() + name.slice(1), name]),
-  ["/console/tokens", "Tokens", "tokens"],
   ["/console/costs", "Costs", "costs"],
   ["/console/providers", "Providers", "observations"],
   ["/console/refusals", "Refusals", "observations"],

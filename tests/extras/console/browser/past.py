@@ -19,7 +19,6 @@ from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO, Tokens
 from tests.extras.console.calls import Past, add_calls
@@ -136,8 +135,6 @@ def seed_past(books: SqliteBooks) -> None:
     with ThreadPoolExecutor(1) as thread:  # it needs a loop of its own
         thread.submit(asyncio.run, _observe_later(path, failed[-1])).result()
     books.entries.credit(HOLDER, 20 * NANO, note="Invoice 2026-114")
-    keys.add_token(books, TokenTerms("shop", "accounts", now_ms + 300 * DAY_MS))
-    keys.add_token(books, TokenTerms("monitor", "read"))
     for module in find_modules("past").values():
         module.add_past(books)
 

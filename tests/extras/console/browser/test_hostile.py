@@ -14,11 +14,11 @@ from playwright.async_api import Page
 
 from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.money import NANO
 from tests.extras.console.browser.kit import HOLDER_PAGES, OPERATOR_PAGES, Site, go
 from tests.extras.console.kit import API, Console, start_console
+from tests.support.extras import find_modules
 from tests.support.rows import each_row
 from tests.support.served import HOLDER, OPERATOR, OTHER
 from tests.support.waiting import until
@@ -46,7 +46,8 @@ def seed(books: Books) -> None:
         books.accounts.create(name, credit_nano=NANO, note=name)
         keys.add_key(books, HOLDER, KeyTerms(name=name))
         keys.add_key(books, name, KeyTerms(name=name))
-        keys.add_token(books, TokenTerms(name, "read"))
+        for module in find_modules("named").values():
+            module.add_named(books, name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -1,0 +1,13 @@
+"""Tokens for pictures of the console."""
+
+from __future__ import annotations
+
+from gateway.extras.script_tokens.records import TokenTerms
+from gateway.extras.script_tokens.tokens import add_token
+from gateway.ledger.sql.books import Books
+from gateway.times import DAY_MS
+
+
+def add_past(books: Books) -> None:
+    add_token(books, TokenTerms("shop", "accounts", books.clock() + 300 * DAY_MS))
+    add_token(books, TokenTerms("monitor", "read"))

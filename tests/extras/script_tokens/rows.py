@@ -1,0 +1,11 @@
+"""Rows of tokens, for the ledger's tests."""
+
+from __future__ import annotations
+
+from gateway.extras.script_tokens.records import TokenTerms
+from gateway.extras.script_tokens.tokens import add_token
+from gateway.ledger.sql.books import Books
+
+
+def add_rows(books: Books) -> None:
+    add_token(books, TokenTerms("shop", "accounts"))
