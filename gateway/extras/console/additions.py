@@ -1,4 +1,4 @@
-"""What other extras add to the console: routes, pages, forms, credentials. Each names it in its `Extra.adds`."""
+"""What other extras add to the console: routes, pages, parts of pages, credentials. Each names it in its `Extra.adds`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Literal
 from gateway.extension import find_added
 
 if TYPE_CHECKING:
-    from gateway.api.state import Call
+    from gateway.api.state import Call, Gateway
+    from gateway.config.records import Billing
+    from gateway.extras.console.lists import Json
     from gateway.extras.console.state import ConsoleState
+    from gateway.ledger.sql.books import Books
 
 
 ScriptRole = Literal["operator", "accounts", "read"]
@@ -48,6 +51,19 @@ class Addition:
     """Pages for operators: the function `codes` of the script `codes.js` shows `/console/codes`, "Codes" in the menu."""
     credit: Mapping[str, str] = field(default_factory=dict)
     """Scripts whose `creditForm` adds to the balance on the page Billing, and what one can do there."""
+    links: Sequence[str] = ()
+    """Such pages that are not in the menu: others lead there."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Scripts by the pages that they add to: for `costs` it is the script's function `costsPart`, which gets the
+    page's context and, of some pages, what they show."""
+    receipts: Mapping[str, str] = field(default_factory=dict)
+    """Routes that lead to the receipts of kinds of entries; the last word of an entry's note takes the place of `{}`."""
+    describe_credit: Callable[[Gateway], Json] = lambda _: {}
+    """Returns more members of the reply of `GET /billing`: how one adds to the balance."""
+    describe_costs: Callable[[Books, str | None, int, int], Json] = lambda *_: {}
+    """Returns more members of the reply of `GET /costs`: of an account, or of all; from a time, and until one."""
+    find_low_balance_nano: Callable[[Books, int], int | None] = lambda *_: None
+    """Returns the threshold below which an account is told that its balance is low; None if it has none of its own."""
     credential: Credential | None = None
 
 
@@ -61,3 +77,9 @@ def find_additions() -> tuple[Addition, ...]:
 def find_credentials() -> tuple[Credential, ...]:
     """Return the bearer credentials that extras know."""
     return tuple(one.credential for one in find_additions() if one.credential is not None)
+
+
+def find_low_balance_nano(books: Books, account_id: int, billing: Billing) -> int | None:
+    """Return the threshold of an account: its own, or else the configuration's."""
+    own = (one.find_low_balance_nano(books, account_id) for one in find_additions())
+    return next((nano for nano in own if nano is not None), billing.low_balance_nano)

@@ -13,6 +13,7 @@ import hashlib
 import html
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +42,7 @@ PATHS: Final = (
     "/console/signin",
     "/console/accounts",
     "/console/accounts/{name:[^/]+}",
-    *(f"/console/{name}" for one in find_additions() for name in one.pages),
+    *(f"/console/{name}" for one in find_additions() for name in (*one.pages, *one.links)),
     "/console/costs",
     "/console/tokens",
     "/console/providers",
@@ -93,12 +94,19 @@ def read_files() -> Mapping[str, File]:
 
 def _write_additions() -> bytes:
     """Write the script by which the others know what extras add."""
-    pages = [name for one in find_additions() for name in one.pages]
-    credit = [name for one in find_additions() for name in one.credit]
-    text = (
-        f"export const PAGES = {json.dumps(pages)};\nexport const CREDIT = {json.dumps(credit)};\n"
-    )
-    return text.encode()
+    added = find_additions()
+    parts: dict[str, list[str]] = defaultdict(list)
+    for one in added:
+        for page, script in one.parts.items():
+            parts[page].append(script)
+    told = {
+        "PAGES": [name for one in added for name in one.pages],
+        "LINKS": [name for one in added for name in one.links],
+        "CREDIT": [name for one in added for name in one.credit],
+        "PARTS": parts,
+    }
+    lines = (f"export const {name} = {json.dumps(value)};\n" for name, value in told.items())
+    return "".join(lines).encode()
 
 
 def _make_file(name: str, body: bytes) -> File:

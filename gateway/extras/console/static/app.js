@@ -1,6 +1,6 @@
 // The shell: who is signed in, where one is, and the way from page to page.
 
-import { PAGES } from "./added.js";
+import { LINKS, PAGES, PARTS } from "./added.js";
 import { ApiError, UNREACHABLE, api, get, onSignInAgain, safeNext } from "./api.js";
 import { announce, h } from "./dom.js";
 import { setCurrency } from "./format.js";
@@ -31,6 +31,7 @@ const OF_ALL = {
   "/console/": { file: "gateway", page: "gateway", operator: true },
   "/console/billing": { file: "books", page: "books", operator: true },
   "/console/orders": { file: "orders", page: "orders", operator: true },
+  ...Object.fromEntries(LINKS.map((name) => [`/console/${name}`, { file: name, page: name, operator: true }])),
 };
 const SIGN_IN = "/console/signin";
 
@@ -91,7 +92,7 @@ async function build(signal) {
   const route = find(location.pathname, session.account.operator);
   if (!route || (route.operator && !session.account.operator)) return missing();
   const pages = await load(route.file);
-  return pages[route.page]({ params, session, signal, name: route.name, go, reload: show, place, load, refreshSession });
+  return pages[route.page]({ params, session, signal, name: route.name, go, reload: show, place, load, parts, refreshSession });
 }
 
 async function load(name) {
@@ -101,6 +102,12 @@ async function load(name) {
     if (!(error instanceof TypeError)) throw error;
     throw new ApiError(0, { ...UNREACHABLE, code: "not_loaded" });
   }
+}
+
+/** What extras add to a page, by the page’s context and what it shows. */
+async function parts(page, context, view) {
+  const scripts = await Promise.all((PARTS[page] ?? []).map(load));
+  return Promise.all(scripts.map((script) => script[`${page}Part`](context, view)));
 }
 
 /** A module that failed to load may stay missing until the document is loaded anew. */
