@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin.fields import Fields, name_process
-from gateway.config.records import Billing, Config, Reload
+from gateway.config.records import Config, Reload
 from gateway.extension import find_extras
-from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.call_records import CallDetail
+from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.records import SYSTEM, Actor, AuditReport, NotFound
 from gateway.ledger.sql.books import Books
 from gateway.times import unix_ms
@@ -47,13 +47,7 @@ def find_call(
 
 
 LATEST: Final = 20
-"""Alerts, or refused requests, that are listed, so that they fit on a screen."""
-
-
-def find_low_balance_nano(books: Books, account_id: int, billing: Billing) -> int | None:
-    """Return the threshold of an account: its own, or else the configuration's."""
-    own_nano = books.alerts.read_hook(account_id).low_balance_nano
-    return billing.low_balance_nano if own_nano is None else own_nano
+"""Rows of the latest that are listed, such as refused requests, so that they fit on a screen."""
 
 
 def run_audit(books: Books, config: Config) -> AuditReport:

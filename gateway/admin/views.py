@@ -8,9 +8,8 @@ from typing import Final
 
 from gateway.admin.fields import Fields
 from gateway.ledger import call_records, records
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import BudgetStanding, BudgetView, KeyView, Terms
-from gateway.ledger.order_records import OrderView
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.money import format_amount
 from gateway.times import format_moment, unix_ms
 
@@ -172,29 +171,6 @@ KEY: Final = Fields[KeyView](
 """A key without its secret."""
 
 
-def _describe_fee(order: OrderView) -> str:
-    return (
-        "-" if order.fee_nano is None else f"{format_amount(order.fee_nano)} {order.fee_currency}"
-    )
-
-
-ORDER: Final = Fields[OrderView](
-    *("id", "account", "amount_nano", "currency", "state", "taken_nano", "created_ms"),
-    *("changed_ms", "session_id", "payment_id"),
-    table=(
-        *("id", "account", "amount_nano"),
-        ("STATE", lambda order: f"{order.state} {format_moment(order.changed_ms)}"),
-        (">TAKEN BACK {}", "taken_nano"),
-        ("PAYMENT PAGE", "session_id"),
-    ),
-)
-"""A payment by card, as its holder sees it."""
-SOLD_ORDER: Final = Fields[OrderView](
-    *ORDER.members,
-    *("entry_id", "fee_nano", "fee_currency"),
-    table=(*ORDER.columns, (">FEE", _describe_fee)),
-)
-"""The same with the provider's fee, only for operators."""
 LATEST_ENTRIES: Final = 10
 """Entries that are shown with an account, so that they fit on a screen."""
 

@@ -42,10 +42,10 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
 from gateway.extension import find_formats
 from gateway.ids import is_request_id
-from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Key
 from gateway.ledger.call_records import Spent, describe_receipt
 from gateway.ledger.key_records import BudgetStanding, Terms
+from gateway.ledger.observation_records import RefusedView
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_iso
 from gateway.turns import Place

@@ -29,10 +29,10 @@ from gateway.errors import (
     take_out,
 )
 from gateway.extension import Started, find_dialects, find_extras, find_formats
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import LIMITS, Terms
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens, format_amount
 from gateway.times import unix_ms

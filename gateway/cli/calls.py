@@ -11,7 +11,6 @@ from gateway.admin.fields import Fields
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import (
     CallFilter,
     CallView,
@@ -22,6 +21,7 @@ from gateway.ledger.call_records import (
     sum_costs,
     sum_usage,
 )
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.sql.books import Books
 
 

@@ -5,9 +5,8 @@
                      records of accounts, entries, events and audits
     key_records      keys, their terms, budgets and their periods, rates
     call_records     calls, their receipts, and sums of usage
-    order_records    orders of credit that are paid by card
     signin_records   sessions and one-time codes
-    alert_records    alerts, which are queued until delivered; refusals and calls to providers
+    observation_records  refusals, calls to providers, latencies
     checks           checks of names, notes, amounts, limits and dates, before they are stored
     opening          opens, checks and makes the ledger of a location
     serving/         the contract of a serving ledger: decisions in memory, one writer over a store

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from gateway import money
-from gateway.ledger.alert_records import UpstreamFailure
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.prices import AppliedPrice
 from gateway.times import format_iso
 

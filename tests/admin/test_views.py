@@ -15,18 +15,15 @@ import pytest
 from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe, name_process
 from gateway.config.records import Reload
-from gateway.ledger.alert_records import Hook
 from gateway.ledger.call_records import CallView
 from gateway.ledger.key_records import BudgetStanding, KeyTerms, KeyView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import Tokens
 from gateway.times import unix_ms
 from tests.ledger.kit import make_place
 from tests.support.rows import each_row
-from tests.support.settings import load
 
 # ---- records as JSON ----------------------------------------------------------------------------
 
@@ -80,18 +77,6 @@ def test_a_call_is_shown_with_its_tokens_and_times() -> None:
     assert (shown["account"], shown["outcome_label"]) == ("alice", "done")
     pending = views.CALL.describe(replace(CALL, ended_ms=None, state="pending", status=None))
     assert (pending["ended"], pending["total_ms"], pending["status"]) == (None, None, None)
-
-
-# ---- thresholds ---------------------------------------------------------------------------------
-
-
-def test_an_account_has_a_threshold_of_its_own_or_that_of_the_configuration(tmp_path: Path) -> None:
-    billing = load(tmp_path, "[billing]\nlow_balance = 2\n").billing
-    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
-        account_id = books.accounts.create("a", credit_nano=5, operator=False).id
-        assert observations.find_low_balance_nano(books, account_id, billing) == 2 * 10**9
-        books.alerts.set_hook(account_id, Hook(None, None, 0))
-        assert observations.find_low_balance_nano(books, account_id, billing) == 0
 
 
 # ---- processes and their names ------------------------------------------------------------------

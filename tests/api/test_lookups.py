@@ -16,10 +16,10 @@ from gateway.api.admission import MAX_COMPARED_CHARS, find_problem, find_similar
 from gateway.api.routes import describe_own_key, report_health, report_readiness
 from gateway.config.records import Limits
 from gateway.errors import LedgerUnavailable, ModelNotFound, UnknownModel
-from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.kit import find_key, make_place, query

@@ -14,9 +14,9 @@ import pytest
 
 from gateway.api.state import Call, find_code
 from gateway.errors import BadRequest
-from gateway.ledger.alert_records import UpstreamView
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.opening import open_books
 from gateway.money import Tokens
 from gateway.server.log import AccessLog, describe_call

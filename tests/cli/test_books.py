@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from gateway.cli.receipts import page_receipt
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.money import PRICES, Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.process import ExitCode

@@ -31,8 +31,8 @@ import pytest
 
 from gateway import ids
 from gateway.cli import process
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.records import StoredSecret
 from gateway.process import ExitCode

@@ -13,17 +13,13 @@ from typing import Final
 
 from gateway import ids
 from gateway.admin import keys
-from gateway.ledger.alert_records import Channel, Hook
 from gateway.ledger.base import Key
 from gateway.ledger.opening import open_books
-from gateway.ledger.order_records import Fee, Payment, Reversal
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
-from gateway.money import NANO
 from tests import ROOT
 from tests.support.extras import find_modules
 
-CHANNELS: Final[tuple[Channel, ...]] = ("webhook",)
 SPOILED: Final = Path(__file__).with_name("spoiled.txt")
 
 
@@ -91,19 +87,11 @@ def assert_sound(path: Path) -> None:
 
 def add_rows(books: Books) -> None:
     """Add rows to all tables that calls, keys and budgets leave empty."""
-    order = books.orders.make("a", NANO, "USD")
-    books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
-    books.orders.keep_fee(order.id, Fee("txn_1", "payment", 30, "EUR", books.clock()))
-    books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
     books.events.keep_prices("x/y", "[]")
     books.signins.set_password("a", "a hash")
     books.signins.set_password("a", "a hash", "dana")
     books.totp.propose(books.people.read("a"), b"k" * 20)
     books.totp.confirm(books.people.read("a"), b"k" * 20, 7, [b"1" * 32, b"2" * 32])
-    account_id = books.accounts.find_id("a")
-    books.alerts.set_hook(account_id, Hook("https://hooks.example.com/", "whsec_a", NANO))
-    books.alerts.raise_test(account_id, ())
-    books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
     for module in find_modules("rows").values():
         module.add_rows(books)
 

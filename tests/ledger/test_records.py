@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import get_args
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import RateLimited
-from gateway.ledger.alert_records import Alert, Hook, make_alert_id, write_alert
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import (
     OUTCOME_WORDS,
@@ -279,23 +277,3 @@ def test_sums_are_field_by_field_and_0_of_nothing() -> None:
     total = sum_usage([Usage(1, 2, 3, 4, 5, 6), Usage(10, 20, 30, 40, 50, 60)])
     assert total == Usage(11, 22, 33, 44, 55, 66)
     assert total.tokens == Tokens(22, 33, 44, 55)
-
-
-def test_the_payload_is_one_line_with_these_members() -> None:
-    alert = Alert("budget", "team", "7 1 80", "a\nb", account_id=3)
-    body = write_alert(alert, "alert_1", "alice", NOW_MS)
-    assert "\n" not in body
-    assert json.loads(body) == {
-        "id": "alert_1",
-        "kind": "budget",
-        "state": "raised",
-        "subject": "team",
-        "account": "alice",
-        "text": "a\nb",
-        "at": "2023-11-14T22:13:20.000Z",
-    }
-
-
-def test_ids_differ_and_a_secret_is_not_shown() -> None:
-    assert make_alert_id() != make_alert_id()
-    assert "whsec_1" not in repr(Hook("https://a.example/", "whsec_1", None))

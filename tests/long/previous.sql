@@ -1,5 +1,5 @@
 -- Takes a database of this version of the schema back to the one before.
-DROP TABLE order_fees;
+DROP TABLE IF EXISTS order_fees;
 DROP TABLE daily_totals;
 CREATE TABLE daily_costs (
     account_id INTEGER NOT NULL REFERENCES accounts (id),

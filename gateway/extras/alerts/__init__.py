@@ -4,12 +4,15 @@ Without it nobody is told: the log, the console and the commands show what is wr
 and the ledger keeps what was queued.
 
 settings   the table [alerts] of gateway.toml
+records    alerts, and where they go
+book       the tables of alerts, see `tables.sql`
 watch      the chore: finds what is wrong with providers, usage, budgets, backups; queues what is new
 delivery   delivers what is due, with back-off: a signed request to a webhook, whose address may not
            be forbidden, or a run of the command
 mismatch   tells of books that do not add up
 verbs      `alerts list` and `alerts test`
 views      an alert as operators and holders see it
+console    where the console is: operators see the latest, everybody sets a webhook; `static` has both
 
 No request waits for this: the chore runs every few seconds, on the ledger in a thread, and does
 nothing while `[alerts]` names neither a webhook nor a command. An alert is sent again until its
@@ -21,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.extension import Extra, Started, Table
+from gateway.extension import Extra, LedgerTables, Started, Table
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
@@ -60,8 +63,16 @@ def _tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) -
     tell(config, text, at_ms, books)
 
 
+def _add_to_console() -> object:
+    from gateway.extras.alerts.console import ADDITION
+
+    return ADDITION
+
+
 EXTRA = Extra(
     needs=("operations",),
+    adds={"console": _add_to_console},
+    ledger=LedgerTables(names=("alert_hooks", "alert_conditions", "alerts")),
     tables={"alerts": Table(_find_settings, finish=_finish, find_literals=_find_literals)},
     words={"alerts": "Look at alerts, and try where they go."},
     start=_start,

@@ -26,8 +26,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from gateway import commands, deadlines
 from gateway.addresses import is_public
 from gateway.config.values import check_webhook
+from gateway.extras.alerts.book import AlertBook
+from gateway.extras.alerts.records import Alert, Channel, Due, make_alert_id, write_alert
 from gateway.extras.alerts.settings import Alerts
-from gateway.ledger.alert_records import Alert, Channel, Due, make_alert_id, write_alert
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl, LedgerError, Location
 from gateway.ledger.sql.books import Books
@@ -318,7 +319,7 @@ class Deliveries:
         """Choose the deliveries to start, in a thread; not alerts whose result is still to be written."""
         busy = Counter(self._busy.values())
         chosen: list[Due] = []
-        for due in books.alerts.read_due(MAX_AT_ONCE):
+        for due in AlertBook(books).read_due(MAX_AT_ONCE):
             receiver = find_receiver(due)
             is_free = busy.total() < MAX_AT_ONCE and busy[receiver] < MAX_PER_RECEIVER
             if is_free and due.id not in self._busy:
@@ -327,7 +328,7 @@ class Deliveries:
         if not chosen or not self._is_shared:
             return chosen
         # Another node may have read the same alerts: only the one whose claim is committed sends them.
-        taken = books.alerts.claim([due.id for due in chosen], books.clock() + LEASE_MS)
+        taken = AlertBook(books).claim([due.id for due in chosen], books.clock() + LEASE_MS)
         return [due for due in chosen if due.id in taken]
 
     def close(self) -> None:
@@ -340,7 +341,7 @@ class Deliveries:
         except Exception as error:  # noqa: BLE001 - whatever fails is tried again
             self._results[due.id] = self._note_failure(due, error)
         else:
-            self._results[due.id] = lambda books: books.alerts.note_delivered(due.id)
+            self._results[due.id] = lambda books: AlertBook(books).note_delivered(due.id)
         try:
             await self._write_results()
         except LedgerError as error:
@@ -354,7 +355,7 @@ class Deliveries:
             reason = "the gateway failed; see its log"
         next_ms = find_next_try_ms(due.attempts + 1, due.created_ms, self._clock())
         next_ms = None if isinstance(error, Unwanted) else next_ms
-        return lambda books: books.alerts.note_failure(due.id, reason, next_ms)
+        return lambda books: AlertBook(books).note_failure(due.id, reason, next_ms)
 
     async def _write_results(self) -> None:
         async with self._writing:  # two writers would note a result twice

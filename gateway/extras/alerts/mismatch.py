@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import Final
 
 from gateway.config.records import Config
+from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import tell_at_once
+from gateway.extras.alerts.records import Alert
 from gateway.extras.alerts.settings import Alerts
-from gateway.ledger.alert_records import Alert
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
 
@@ -27,7 +28,7 @@ def tell(config: Config, text: str, at_ms: int, books: Books | None) -> None:
             asyncio.run(_send(alerts, alert))
         return
     with suppress(LedgerError):  # the report of the audit matters more
-        books.alerts.raise_all([alert], alerts.channels)
+        AlertBook(books).raise_all([alert], alerts.channels)
 
 
 async def _send(alerts: Alerts, alert: Alert) -> None:

@@ -6,9 +6,10 @@ from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
 from gateway.config.load import load_config
+from gateway.extras.alerts.book import AlertBook
+from gateway.extras.alerts.records import Alert, make_alert_id
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.views import ALERT
-from gateway.ledger.alert_records import Alert, make_alert_id
 from gateway.process import ExitCode
 
 
@@ -20,7 +21,7 @@ from gateway.process import ExitCode
 )
 def list_alerts(command: Command, limit: int) -> None:
     """List the latest alerts to the operator, and whether they were delivered."""
-    command.show_list(command.open_books().alerts.read_latest(limit), ALERT)
+    command.show_list(AlertBook(command.open_books()).read_latest(limit), ALERT)
 
 
 @verb("alerts test", "alerts test", "alerts test --json", load=load_config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.admin.fields import Fields
-from gateway.ledger.alert_records import AlertView
+from gateway.extras.alerts.records import AlertView
 from gateway.times import format_moment
 
 

@@ -24,11 +24,13 @@ from gateway.admin import fields
 from gateway.api.state import Gateway
 from gateway.config.records import Config
 from gateway.extension import Started
+from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import Deliveries, tell_at_once, use_books
+from gateway.extras.alerts.records import Alert, AlertKind, AlertState
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.operations import health
-from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamView
 from gateway.ledger.key_records import Budget
+from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import PERSON_MARK
 from gateway.ledger.sql.books import Books
@@ -125,7 +127,7 @@ class Watch:
 
         This runs in the thread: there may be a budget for each of many thousand keys.
         """
-        config, alerts = self._gateway.config, books.alerts
+        config, alerts = self._gateway.config, AlertBook(books)
         billing, settings = config.billing, config.find(Alerts)
         channels = settings.channels
         spent = find_budgets(budgets, books.clock(), billing.currency)

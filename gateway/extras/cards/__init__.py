@@ -1,11 +1,15 @@
 """Payments by card: holders buy credit in the console, at a payment provider.
 
-Without it [billing.stripe] is refused, the console sells nothing, and orders of earlier times are not
-looked up; what was credited stays.
+Without it [billing.stripe] is refused, the console sells nothing and shows no order, and those of earlier
+times are neither looked up nor compared with their entries by an audit; what was credited stays.
 
     webhook   the address at which the provider tells what was paid; starts all of it
     settings  the table [billing.stripe] of gateway.toml; the smallest amounts of currencies
+    records   orders, and what the provider tells of them
+    book      the tables of orders, see `tables.sql`; `proof.sql` has the checks of an audit
+    views     orders as operators and holders see them
     verbs     `orders`
+    console   paying and receipts for holders, orders and fees for operators; `static` has the pages
     stripe    the only provider, by Stripe's package
     cashier   the seam: what a provider of payment pages has to offer, and its errors; opens the pages,
               brings orders to what the provider says, looks open orders up
@@ -13,7 +17,7 @@ looked up; what was credited stays.
 Who owns the truth: the order says for whom and how much, the provider whether it was paid, and the
 books whether that was credited. An order is a row before the provider is asked, and the page's address
 is told only once its id is kept; so whoever can pay can be looked up. What the provider tells comes late,
-twice, in any order or never, and `ledger.sql.orders` makes the same of it.
+twice, in any order or never, and `book` makes the same of it.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.extension import Extra, Started, Table
+from gateway.extension import Extra, LedgerTables, Started, Table
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
@@ -57,8 +61,16 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway, cards)
 
 
+def _add_to_console() -> object:
+    from gateway.extras.cards.console import ADDITION
+
+    return ADDITION
+
+
 EXTRA = Extra(
     needs=("console",),
+    adds={"console": _add_to_console},
+    ledger=LedgerTables(names=("orders", "order_reversals", "order_fees")),
     tables={
         "billing.stripe": Table(
             _find_settings,

@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from gateway.extras.cards.book import OrderBook
+from gateway.extras.cards.records import Fee, OrderView, Payment, Reversal
 from gateway.extras.console.fields import ConsoleError, too_many_tries, unavailable
 from gateway.extras.console.state import BooksThread
 from gateway.extras.console.throttle import Tries
-from gateway.ledger.order_records import Fee, OrderView, Payment, Reversal
 from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS
@@ -100,10 +101,20 @@ receipts."""
 
 
 class Cashier:
-    """Implements `console.state.Cashier`."""
+    """Takes payments by card. The console finds it as what this extra offers."""
 
-    def __init__(self, provider: PaymentProvider, books_thread: BooksThread) -> None:
+    def __init__(
+        self,
+        provider: PaymentProvider,
+        books_thread: BooksThread,
+        offer: Mapping[str, object],
+        find_problem: Callable[[int], str | None],
+    ) -> None:
         self.provider = provider
+        self.offer = offer
+        """Says in the reply of `GET /billing` what can be paid."""
+        self.find_problem = find_problem
+        """Says why an amount cannot be paid; None if it can."""
         self._books_thread = books_thread
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="cards")
         self._look_ups = Tries(LOOK_UPS, 60)
@@ -128,7 +139,7 @@ class Cashier:
         except ProviderRefused as error:
             log.warning("%s: its payment page is refused: %s", order.id, error)
             await self._books_thread.run(
-                actor, lambda books: books.orders.end(order.id, "failed", "no payment page")
+                actor, lambda books: OrderBook(books).end(order.id, "failed", "no payment page")
             )
             raise ConsoleError(
                 502,
@@ -136,7 +147,7 @@ class Cashier:
                 "The payment provider refuses this payment. Tell the operator of this gateway.",
             ) from error
         kept = await self._books_thread.run(
-            actor, lambda books: books.orders.save_page(order.id, session_id)
+            actor, lambda books: OrderBook(books).save_page(order.id, session_id)
         )
         # The provider finds a page again for a day. A second one could be paid, and not be credited.
         if kept.session_id != session_id:
@@ -179,8 +190,8 @@ class Cashier:
             LedgerError, ProviderUnavailable, ProviderRefused: it has to be told again.
         """
         if isinstance(told, Payment):
-            return await self._apply(lambda books: books.orders.settle(told), actor)
-        take_back = partial(self._apply, lambda books: books.orders.take_back(told), actor)
+            return await self._apply(lambda books: OrderBook(books).settle(told), actor)
+        take_back = partial(self._apply, lambda books: OrderBook(books).take_back(told), actor)
         try:
             await take_back()
         except NotFound:
@@ -189,7 +200,7 @@ class Cashier:
             page = await self._ask(find_page) if told.payment_id else None
             if page is None:
                 raise
-            await self._apply(lambda books: books.orders.settle(page), actor)
+            await self._apply(lambda books: OrderBook(books).settle(page), actor)
             await take_back()
         return None
 
@@ -211,7 +222,7 @@ class Cashier:
 
         def read(books: Books) -> tuple[int, list[OrderView]]:
             now_ms = books.clock()
-            return now_ms, books.orders.read_open(now_ms - kept_ms)
+            return now_ms, OrderBook(books).read_open(now_ms - kept_ms)
 
         now_ms, orders = await self._books_thread.run(SYSTEM, read)
         for order in orders:
@@ -231,7 +242,7 @@ class Cashier:
         """
 
         def read(books: Books) -> tuple[int, list[OrderView]]:
-            return books.clock(), books.orders.read_latest(None, None, 1)
+            return books.clock(), OrderBook(books).read_latest(None, None, 1)
 
         now_ms, orders = await self._books_thread.run(SYSTEM, read)
         if not orders:
@@ -281,7 +292,7 @@ class Cashier:
         payment cannot block later ones.
         """
         orders = await self._books_thread.run(
-            SYSTEM, lambda books: books.orders.read_without_fee(books.clock() - self._fees_ms)
+            SYSTEM, lambda books: OrderBook(books).read_without_fee(books.clock() - self._fees_ms)
         )
         for order in orders:
             try:
@@ -306,7 +317,7 @@ class Cashier:
 
     async def _look_up(self, session_id: str, actor: Actor) -> None:
         page = await self._ask(partial(self.provider.look_up, session_id))
-        await self._apply(lambda books: books.orders.settle(page), actor)
+        await self._apply(lambda books: OrderBook(books).settle(page), actor)
 
     async def _apply(self, function: Callable[[Books], str | None], actor: Actor) -> None:
         if words := await self._books_thread.run(actor, function):
@@ -328,15 +339,15 @@ class Cashier:
 
 
 def _find_untold(page: list[Reversal], books: Books) -> list[Reversal]:
-    return books.orders.find_untold(page)
+    return OrderBook(books).find_untold(page)
 
 
 def _keep_fee(order: OrderView, fee: Fee, books: Books) -> None:
-    books.orders.keep_fee(order.id, fee)
+    OrderBook(books).keep_fee(order.id, fee)
 
 
 def _expire(order: OrderView, books: Books) -> OrderView:
-    return books.orders.end(order.id, "expired", "it never had a payment page")
+    return OrderBook(books).end(order.id, "expired", "it never had a payment page")
 
 
 def _refuse_ended() -> ConsoleError:

@@ -22,9 +22,9 @@ from gateway.extras.cards.cashier import (
     ProviderRefused,
     ProviderUnavailable,
 )
+from gateway.extras.cards.records import Fee, OrderView, PageState, Payment, Reversal
 from gateway.extras.cards.settings import Cards, find_minor_nano
 from gateway.ledger.checks import MAX_MOMENT_MS
-from gateway.ledger.order_records import Fee, OrderView, PageState, Payment, Reversal
 from gateway.money import MAX_AMOUNT_NANO
 from gateway.times import DAY_MS
 

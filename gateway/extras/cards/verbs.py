@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import get_args
 
-from gateway.admin import views
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, choice, verb
-from gateway.ledger.order_records import OrderState
+from gateway.extras.cards.book import OrderBook
+from gateway.extras.cards.records import OrderState
+from gateway.extras.cards.views import SOLD_ORDER
 
 
 @verb(
@@ -25,5 +26,5 @@ def orders(
     books = command.open_books()
     if account is not None:
         books.accounts.find_id(account)
-    found = books.orders.read_latest(account, state, limit + 1, since_ms=since or 0)
-    command.show_latest("order", found, views.SOLD_ORDER, limit)
+    found = OrderBook(books).read_latest(account, state, limit + 1, since_ms=since or 0)
+    command.show_latest("order", found, SOLD_ORDER, limit)

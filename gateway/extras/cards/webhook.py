@@ -28,15 +28,14 @@ from gateway.extras.cards.cashier import (
     ProviderRefused,
     ProviderUnavailable,
 )
+from gateway.extras.cards.records import Payment, Reversal
 from gateway.extras.cards.settings import Cards, find_problem
 from gateway.extras.cards.stripe import Stripe
-from gateway.extras.console import state
 from gateway.extras.console.dispatch import identify, read_bytes, refuse_method, render_error
 from gateway.extras.console.fields import ConsoleError, explain, too_many_tries, unavailable
 from gateway.extras.console.state import BooksThread
 from gateway.extras.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, Tries, network_of
-from gateway.ledger.order_records import Payment, Reversal
-from gateway.ledger.records import Actor, Refused
+from gateway.ledger.records import Actor, Location, Refused
 from gateway.money import describe_amount, format_amount
 from gateway.tasks import spawn
 
@@ -56,17 +55,14 @@ AT_ONCE: Final = 100
 
 def start(gateway: Gateway, cards: Cards) -> Started:
     """Begin to take payments beside a gateway, at the webhook and in the console."""
-    cashier = Cashier(Stripe(cards), BooksThread(gateway.config.storage.location))
-    currency = gateway.config.billing.currency
-    offer = state.Cashier(
-        offer=_describe(cards, currency),
-        find_problem=partial(find_problem, cards, currency),
-        open_page=cashier.open_page,
-        look_up=cashier.look_up,
-        find_receipt=cashier.find_receipt,
-        find_url=cashier.find_url,
-    )
-    return Started(add_routes=partial(_add_webhook, gateway, cashier), offers=(offer,))
+    config = gateway.config
+    cashier = make_cashier(cards, config.billing.currency, config.storage.location)
+    return Started(add_routes=partial(_add_webhook, gateway, cashier), offers=(cashier,))
+
+
+def make_cashier(cards: Cards, currency: str, location: Location) -> Cashier:
+    offer, problems = _describe(cards, currency), partial(find_problem, cards, currency)
+    return Cashier(Stripe(cards), BooksThread(location), offer, problems)
 
 
 def _describe(cards: Cards, currency: str) -> Mapping[str, object]:

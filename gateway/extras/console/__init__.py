@@ -8,11 +8,11 @@ holders see their balance only by `GET /v1/key`.
     callers     who sends a request: a session, a script, or a name that a proxy vouches for; where it
                 comes from: site, address, device; headers and cookies
     routes      the records of one request, the decorators of handlers, idempotency
+    additions   what other extras add: routes, pages, parts of pages, credentials
     state       what all requests share: threads for books and passwords, lag, last audit
     fields      a request's fields and query, and errors as JSON
     lists       lists in pages, and as CSV
     throttle    rate limits for what can be guessed; cookies of browsers that are known
-    additions   what other extras add: routes, pages, forms, credentials
     pages  static/    the page's files
     signin      passwords, one-time codes, sign-in links, sessions
     passwords   weak passwords, and password hashes
@@ -26,9 +26,8 @@ The handlers of the API, by subject. console-api.md has all routes.
                 the margin
     keys        the signed-in account's keys, and budgets that keys share
     usage       one's requests to models; usage by day, hour, model or key; the models
-    settings    one's password, one-time codes and sessions; alerts
-    billing     the balance and its entries; credit bought by card: orders, payment pages, receipts;
-                operators: entries, orders and statements of all
+    settings    one's password, one-time codes and sessions
+    billing     the balance and its entries; operators: entries and statements of all
     accounts    operators: accounts
     operations  operators: health, how providers answer, refusals, audit, the log of events
 """
@@ -72,7 +71,7 @@ def _first_start(books: Books, config: Config, account: str, local: tuple[str, i
 
 
 EXTRA = Extra(
-    needs=("alerts", "operations"),
+    needs=("operations",),
     tables={"console": Table(_find_settings, finish=_finish)},
     words={"account": ""},
     start=_start,

@@ -1,7 +1,6 @@
-"""The signed-in account's balance, its entries, and credit bought by card.
+"""The signed-in account's balance and its entries.
 
-Orders have payment pages and receipts. Operators list the entries and orders of all accounts or of one,
-and read the statement of a time.
+Operators list the entries of all accounts or of one, and read the statement of a time.
 """
 
 from __future__ import annotations
@@ -10,25 +9,16 @@ from functools import partial
 from operator import attrgetter
 from typing import Final, get_args
 
-import orjson
 from aiohttp import web
 
 from gateway.admin import views
 from gateway.admin.fields import describe
-from gateway.extras.console.fields import ConsoleError, invalid_field, not_found
+from gateway.extras.console.additions import find_additions
+from gateway.extras.console.fields import invalid_field
 from gateway.extras.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
-from gateway.extras.console.routes import (
-    READERS,
-    Answer,
-    ConsoleRequest,
-    async_route,
-    route,
-    run_once,
-)
-from gateway.extras.console.state import Cashier
+from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.ledger.call_records import StatementLine, sum_statement
-from gateway.ledger.order_records import OrderState, OrderView
-from gateway.ledger.records import Actor, EntryFilter, EntryKind, EntryRun, EntryView
+from gateway.ledger.records import EntryFilter, EntryKind, EntryRun, EntryView
 from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS, format_day
 
@@ -48,9 +38,12 @@ async def show_billing(request: ConsoleRequest) -> Answer:
 def _describe_balance(request: ConsoleRequest, chosen: EntryFilter, books: Books) -> Json:
     account = books.accounts.read(request.account.name)
     is_all = chosen.since_ms is chosen.until_ms is None
+    ways: dict[str, object] = {}
+    for one in find_additions():
+        ways |= one.describe_credit(request.gateway)
     return {
         **describe(account, "balance_nano", "held_nano", "available_nano"),
-        **({} if request.console.cashier is None else request.console.cashier.offer),
+        **ways,
         "count": books.entries.count(account.id, chosen.kind) if is_all else None,
     }
 
@@ -156,82 +149,3 @@ def _read_statement(books: Books, request: ConsoleRequest) -> tuple[int, int, li
         raise invalid_field("from", "'from' must not be after today.")
     request.find_named(books)
     return first, last, books.statements.read(first, last + 1, request.query.text("account"))
-
-
-@async_route("POST", "/billing/orders", "any")
-async def top_up(request: ConsoleRequest) -> Answer:
-    """Make an order, once for each Idempotency-Key, and return the address of its payment page."""
-    cashier = _find_cashier(request)
-    made = await run_once(_make_order, None, request)
-    body = orjson.loads(made.body) if isinstance(made.body, bytes) else dict(made.body or {})
-    order = await request.run(lambda books: books.orders.read(body["order"]["id"]))
-    base_url = request.find_base_url()
-    # Outside the books' thread, which a slow provider would hold up. The provider makes one page of an
-    # order, so a request that is repeated gets the same.
-    url = await cashier.open_page(order, f"{base_url}/console/billing", _find_actor(request))
-    return Answer({**body, "url": url}, 201, headers=made.headers)
-
-
-def _make_order(books: Books, request: ConsoleRequest) -> Answer:
-    cashier = _find_cashier(request)
-    currency = request.gateway.config.billing.currency
-    with request.fields as fields:
-        amount_nano = fields.need_amount_nano("amount")
-    if problem := cashier.find_problem(amount_nano):
-        raise invalid_field("amount", f"The amount {problem}.")
-    order = books.orders.make(request.account.name, amount_nano, currency)
-    return Answer({"order": views.ORDER.describe(order)}, 201)
-
-
-@async_route("GET", "/billing/orders/{id}", "any")
-async def show_order(request: ConsoleRequest) -> Answer:
-    """Show an order; an open one is looked up at the payment provider before."""
-    cashier = _find_cashier(request)
-    order = await _read_order(request)
-    await cashier.look_up(order, _find_actor(request))
-    return Answer({"order": views.ORDER.describe(await _read_order(request))})
-
-
-@async_route("GET", "/billing/orders/{id}/receipt", "any")
-async def open_receipt(request: ConsoleRequest) -> web.StreamResponse:
-    """Redirect to the receipt at the payment provider, whose address changes."""
-    cashier = _find_cashier(request)
-    url = await cashier.find_receipt(await _read_order(request))
-    if url is None:
-        raise ConsoleError(404, "not_found", "There is no receipt yet. Try again in some minutes.")
-    return web.Response(status=303, headers={"Location": url, "Cache-Control": "no-store"})
-
-
-@route("GET", "/orders", "operator", READERS)
-def list_orders(books: Books, request: ConsoleRequest) -> Answer:
-    """List the orders of all accounts or of one, the latest first, also those from before cards were off."""
-    page, query = read_page(request, str), request.query
-    state, account = query.optional_choice("state", get_args(OrderState)), query.text("account")
-    request.find_named(books)
-    found = books.orders.read_latest(account, state, page.wanted, below_id=page.after_text)
-    cashier = request.console.cashier
-
-    def describe(order: OrderView) -> Json:
-        url = None if cashier is None else cashier.find_url(order)
-        return {**views.SOLD_ORDER.describe(order), "payment_url": url}
-
-    return page.answer("orders", found, describe)
-
-
-async def _read_order(request: ConsoleRequest) -> OrderView:
-    """Return the order of the path; to holders only their own. Raises ConsoleError."""
-    order = await request.run(lambda books: books.orders.read(request.segment()))
-    if order.account != request.account.name and not request.account.operator:
-        raise not_found("order")
-    return order
-
-
-def _find_cashier(request: ConsoleRequest) -> Cashier:
-    cashier = request.console.cashier
-    if cashier is None:
-        raise not_found("address")
-    return cashier
-
-
-def _find_actor(request: ConsoleRequest) -> Actor:
-    return Actor(request.own_session.signin.name, request.address)

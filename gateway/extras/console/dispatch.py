@@ -40,7 +40,7 @@ from gateway.extras.console import (  # noqa: F401 - the decorators of handlers 
 from gateway.extras.console.additions import Script
 from gateway.extras.console.fields import ConsoleError
 from gateway.extras.console.routes import API_PREFIX, ROUTES, Answer, Caller, ConsoleRequest, Route
-from gateway.extras.console.state import BooksThread, Cashier, ConsoleState
+from gateway.extras.console.state import BooksThread, ConsoleState
 from gateway.ledger.signin_records import SessionView
 from gateway.tasks import spawn
 
@@ -261,8 +261,7 @@ def start(gateway: Gateway) -> Started:
 
 def add_console(gateway: Gateway, app: web.Application) -> None:
     """Add the console's API and its page to the application."""
-    cashier = next(iter(gateway.find_offers(Cashier)), None)
-    console = ConsoleState(BooksThread(gateway.config.storage.location), cashier)
+    console = ConsoleState(BooksThread(gateway.config.storage.location))
 
     async def run(_: web.Application) -> AsyncIterator[None]:
         measuring = spawn(console.process.measure_loop_lag(), name="loop-lag")

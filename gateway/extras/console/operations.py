@@ -28,7 +28,7 @@ from gateway.extras.console.routes import (
 from gateway.extras.console.state import FinishedAudit, ProcessState
 from gateway.extras.operations import health
 from gateway.ids import find_last4
-from gateway.ledger.alert_records import LatencyScope, UpstreamView
+from gateway.ledger.observation_records import LatencyScope, UpstreamView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books import Books

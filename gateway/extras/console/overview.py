@@ -12,10 +12,10 @@ from typing import Final, Literal, get_args
 
 from aiohttp import web
 
-from gateway.admin import observations, views
+from gateway.admin import views
 from gateway.admin.fields import Fields, describe
 from gateway.config.records import Billing
-from gateway.extras.console.additions import find_additions
+from gateway.extras.console.additions import find_additions, find_low_balance_nano
 from gateway.extras.console.fields import phrase
 from gateway.extras.console.keys import SPENT_DAYS
 from gateway.extras.console.lists import Json, stream_csv
@@ -23,7 +23,7 @@ from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async
 from gateway.extras.console.usage import read_days
 from gateway.extras.operations import health
 from gateway.ledger import call_records
-from gateway.ledger.alert_records import measure_latency
+from gateway.ledger.observation_records import measure_latency
 from gateway.ledger.records import AccountView, count_days_left
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount, format_amount
@@ -60,7 +60,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         session = request.own_session
         needs_link = not session.by_proxy and books.people.find_hash(session.signin) is None
         refused = books.observations.read_refusals(account.id, today * DAY_MS)
-        low_nano = observations.find_low_balance_nano(books, account.id, billing)
+        low_nano = find_low_balance_nano(books, account.id, billing)
     spent_7d_nano, nothing = _sum_days(view, today, WEEK), call_records.Usage()
     billing = replace(billing, low_balance_nano=low_nano)
     notices = _find_notices(account, view, billing, needs_link=needs_link)
@@ -213,7 +213,7 @@ def show_costs(books: Books, request: ConsoleRequest) -> Answer:
             call_records.sum_costs(costs for *_, costs in rows),
         ),
         "chart": {"unit": "day", "points": _list_rows("day", days)},
-        **_describe_fees(books, request, first, last),
+        **_describe_more_costs(books, request.query.text("account"), first, last),
         "unknown": [model for model, usage, costs in models if costs.known < usage.requests],
     }
     return Answer(body)
@@ -251,15 +251,12 @@ def _read_rows(
     return rows
 
 
-def _describe_fees(books: Books, request: ConsoleRequest, first: int, last: int) -> Json:
-    """Describe the payment provider's fees for payments by card."""
-    account, span_ms = request.query.text("account"), (first * DAY_MS, (last + 1) * DAY_MS)
-    sums = books.orders.sum_fees(account, *span_ms)
-    fees = [
-        {"currency": currency, "orders": orders, **describe_amount("fee", nano)}
-        for currency, orders, nano in sums.by_currency
-    ]
-    return {"card_fees": fees, "card_fees_unknown": sums.unknown}
+def _describe_more_costs(books: Books, account: str | None, first: int, last: int) -> Json:
+    """Describe what extras know of other costs, such as fees."""
+    more: dict[str, object] = {}
+    for one in find_additions():
+        more |= one.describe_costs(books, account, first * DAY_MS, (last + 1) * DAY_MS)
+    return more
 
 
 def _list_rows(by: Group, rows: list[Row]) -> list[Json]:

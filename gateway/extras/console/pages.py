@@ -104,6 +104,7 @@ def _write_additions() -> bytes:
         "LINKS": [name for one in added for name in one.links],
         "CREDIT": [name for one in added for name in one.credit],
         "PARTS": parts,
+        "RECEIPTS": {kind: path for one in added for kind, path in one.receipts.items()},
     }
     lines = (f"export const {name} = {json.dumps(value)};\n" for name, value in told.items())
     return "".join(lines).encode()

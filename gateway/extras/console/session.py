@@ -13,9 +13,10 @@ from dataclasses import asdict
 
 from aiohttp import hdrs
 
-from gateway.admin import observations, views
+from gateway.admin import views
 from gateway.admin.fields import describe
 from gateway.extras.console import passwords, signin
+from gateway.extras.console.additions import find_low_balance_nano
 from gateway.extras.console.callers import describe_device, make_session_cookie, read_device_cookie
 from gateway.extras.console.fields import ConsoleError, too_many_passwords, wrong_code
 from gateway.extras.console.lists import Json
@@ -131,7 +132,7 @@ def _describe_session(books: Books, request: ConsoleRequest, session: SessionVie
     """Describe who is signed in, and the settings of the gateway that the page needs."""
     config, served = request.gateway.config, request.gateway.routes.models
     models = [model for model in served if session.account.terms.allows(model)]
-    low_nano = observations.find_low_balance_nano(books, session.account.id, config.billing)
+    low_nano = find_low_balance_nano(books, session.account.id, config.billing)
     public_url = config.server.public_url
     has_password = books.people.find_hash(session.signin) is not None
     return {

@@ -1,35 +1,19 @@
-"""A person's password, one-time codes and sessions; the people of the account; and alerts.
-
-Operators see the latest alerts; everybody sets a webhook and a threshold of the account's own.
-"""
+"""A person's password, one-time codes and sessions; the people of the account."""
 
 from __future__ import annotations
 
-import secrets
 from contextlib import suppress
-from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.admin import observations
 from gateway.admin.fields import describe
-from gateway.extras.alerts.delivery import check_holder_url
-from gateway.extras.alerts.settings import Alerts
-from gateway.extras.alerts.views import ALERT
 from gateway.extras.console import signin
 from gateway.extras.console.callers import make_session_cookie
-from gateway.extras.console.fields import (
-    ConsoleError,
-    invalid_field,
-    too_many_passwords,
-    wrong_code,
-)
+from gateway.extras.console.fields import ConsoleError, too_many_passwords, wrong_code
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.session import prepare_session, require_fresh
 from gateway.extras.console.throttle import make_cookie
-from gateway.ledger.alert_records import Hook
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
-from gateway.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.times import format_iso
 
 
@@ -154,82 +138,3 @@ async def _check_current(request: ConsoleRequest, stored: str, current: str) -> 
     if not await request.console.hasher.verify(current, stored):
         message = "The current password is wrong. Try again."
         raise ConsoleError(403, "wrong_password", message, "current_password")
-
-
-SECRET_BYTES: Final = 32
-"""Random bytes of a signing secret: as many as the hash has."""
-OWN_LATEST: Final = 5
-"""Alerts that a holder is shown: whether the last ones arrived."""
-
-
-@route("GET", "/alerts", "operator")
-def list_alerts(books: Books, request: ConsoleRequest) -> Answer:
-    latest = books.alerts.read_latest(observations.LATEST)
-    found = [ALERT.describe(one) for one in latest]
-    channels = request.gateway.config.find(Alerts).channels
-    return Answer({"channels": channels, "count": len(found), "alerts": found})
-
-
-@route("POST", "/alerts/test", "operator")
-def send_test(books: Books, request: ConsoleRequest) -> Answer:
-    channels = request.gateway.config.find(Alerts).channels
-    if not channels:
-        message = "No webhook and no command is set under [alerts] in gateway.toml."
-        raise ConsoleError(409, "alerts_off", message)
-    books.alerts.raise_test(None, channels)
-    return list_alerts(books, request)
-
-
-@route("GET", "/settings/alerts", "any")
-def show_own_alerts(books: Books, request: ConsoleRequest) -> Answer:
-    return Answer(_describe_own_alerts(books, request))
-
-
-@route("POST", "/settings/alerts", "any")
-def set_own_alerts(books: Books, request: ConsoleRequest) -> Answer:
-    """Set webhook and threshold; a new address gets a new secret, which is shown only this once."""
-    account_id = request.account.id
-    with request.fields as fields:
-        url, low_nano = fields.text("webhook") or None, fields.amount_nano("low_balance")
-    if low_nano is not None and not 0 <= low_nano <= MAX_AMOUNT_NANO:
-        raise invalid_field("low_balance", "'low_balance' must be 0 or more.")
-    _check_url(url, request)
-    old = books.alerts.read_hook(account_id)
-    secret = old.secret
-    if url != old.url:
-        secret = None if url is None else f"whsec_{secrets.token_urlsafe(SECRET_BYTES)}"
-    books.alerts.set_hook(account_id, Hook(url, secret, low_nano))
-    shown = secret if secret != old.secret else None
-    return Answer({**_describe_own_alerts(books, request), "secret": shown})
-
-
-@route("POST", "/settings/alerts/test", "any")
-def send_own_test(books: Books, request: ConsoleRequest) -> Answer:
-    if books.alerts.read_hook(request.account.id).url is None:
-        raise ConsoleError(409, "alerts_off", "Set a webhook first.", "webhook")
-    books.alerts.raise_test(request.account.id, ())
-    return show_own_alerts(books, request)
-
-
-def _check_url(url: str | None, request: ConsoleRequest) -> None:
-    config = request.gateway.config.find(Alerts)
-    if url is None:
-        return
-    if not config.takes_holders:
-        raise invalid_field("webhook", "This gateway sends no alerts to webhooks of accounts.")
-    try:
-        check_holder_url(url, any_address=config.holder_webhooks == "any")
-    except ValueError as error:
-        raise invalid_field("webhook", f"'webhook' {error}.") from error
-
-
-def _describe_own_alerts(books: Books, request: ConsoleRequest) -> dict[str, object]:
-    account_id = request.account.id
-    hook = books.alerts.read_hook(account_id)
-    latest = books.alerts.read_latest(OWN_LATEST, account_id)
-    return {
-        "available": request.gateway.config.find(Alerts).takes_holders,
-        "webhook": hook.url,
-        **describe_amount("low_balance", hook.low_balance_nano),
-        "alerts": [ALERT.describe(one) for one in latest],
-    }

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -27,7 +27,6 @@ from gateway.extras.console import passwords
 from gateway.extras.console.fields import busy
 from gateway.extras.console.throttle import SignInThrottle, Tries
 from gateway.ledger.opening import open_books
-from gateway.ledger.order_records import OrderView
 from gateway.ledger.records import Actor, AuditReport, Location
 from gateway.ledger.sql.books import Books
 from gateway.tasks import measure_loop_lag
@@ -199,32 +198,11 @@ MAX_TOKEN_CHANGES: Final = 6000
 """Changes per token and hour, a hundred a minute: two thousand sales of account, key and credit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cashier:
-    """Takes payments by card: what an extra offers that can."""
-
-    offer: Mapping[str, object]
-    """Says in the reply of `GET /billing` what can be paid."""
-    find_problem: Callable[[int], str | None]
-    """Says why an amount cannot be paid; None if it can."""
-    open_page: Callable[[OrderView, str, Actor], Awaitable[str]]
-    """Returns the address of an order's payment page, from which people come back to the console's billing
-    page, whose address is given. Raises ConsoleError."""
-    look_up: Callable[[OrderView, Actor], Awaitable[None]]
-    """Updates an open order to the payment provider's state."""
-    find_receipt: Callable[[OrderView], Awaitable[str | None]]
-    """Returns the address of a payment's receipt. Raises ConsoleError."""
-    find_url: Callable[[OrderView], str | None]
-    """Returns the address at which operators see the payment; None if there was none."""
-
-
 @dataclass(frozen=True, slots=True)
 class ConsoleState:
     """State that all console requests share, for as long as the application runs."""
 
     books_thread: BooksThread
-    cashier: Cashier | None = None
-    """None: nobody pays by card."""
     process: ProcessState = field(default_factory=ProcessState)
     throttle: SignInThrottle = field(default_factory=SignInThrottle)
     hasher: PasswordHasher = field(default_factory=PasswordHasher)

@@ -30,8 +30,8 @@ from gateway.extras.console.routes import (
     route,
 )
 from gateway.ids import find_first_id
-from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.call_records import CallFilter, ChartUnit, UsageFilter, UsageReport, sum_usage
+from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount, describe_price
 from gateway.prices import describe_rules

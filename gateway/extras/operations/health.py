@@ -11,7 +11,7 @@ from gateway.admin import views
 from gateway.admin.fields import Fields, describe
 from gateway.admin.observations import LATEST
 from gateway.config.records import Config
-from gateway.ledger.alert_records import (
+from gateway.ledger.observation_records import (
     CallSums,
     Latency,
     LatencyCount,

@@ -14,7 +14,7 @@ from gateway.cli.receipts import describe_failure
 from gateway.cli.verbs import ACCOUNT, SINCE, arg, flag, verb
 from gateway.extras.operations import health
 from gateway.extras.operations.health import LatencyRow
-from gateway.ledger.alert_records import UpstreamFailure, UpstreamView
+from gateway.ledger.observation_records import UpstreamFailure, UpstreamView
 from gateway.times import DAY_MS, format_moment
 
 LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than"

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from gateway.ledger.alert_records import SLOT_MS, UpstreamFailure
+from gateway.ledger.observation_records import SLOT_MS, UpstreamFailure
 from gateway.ledger.serving.queue import CallSum, Observations, RefusalSum, Store
 from gateway.times import HOUR_MS
 

@@ -17,10 +17,10 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
+from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.serving.health import Observer
 from gateway.ledger.serving.memory import (
     Memory,

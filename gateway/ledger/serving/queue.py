@@ -15,9 +15,9 @@ from itertools import chain, islice
 from typing import Final, Protocol
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.serving.memory import Snapshot, drop_hold, make_void
 from gateway.tasks import PromptFuture
 

@@ -8,6 +8,6 @@ audit       the proof of the books: its checks are in `proof.sql` and `proof_at_
             database has a `proof.sql` of its own
 books       implements `Books`, but for what each database adds: the parts together, and small ones:
             events, replies, one-time codes
-accounts  keys  budgets  entries  orders  calls  usage  people  signins
-alerts                    the parts
+accounts  keys  budgets  entries  calls  usage  people  signins
+observations              the parts
 """

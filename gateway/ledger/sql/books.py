@@ -32,13 +32,12 @@ from gateway.ledger.records import (
 )
 from gateway.ledger.signin_records import SignIn, TotpView
 from gateway.ledger.sql.accounts import AccountBook, StatementBook
-from gateway.ledger.sql.alerts import AlertBook, ObservationBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.calls import CallBook
 from gateway.ledger.sql.database import Connection, Database, Part, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
-from gateway.ledger.sql.orders import OrderBook
+from gateway.ledger.sql.observations import ObservationBook
 from gateway.ledger.sql.people import PeopleBook
 from gateway.ledger.sql.signins import SignInBook
 from gateway.ledger.sql.usage import UsageBook
@@ -59,13 +58,11 @@ class Books(Database):
         self.budgets = BudgetBook(self)
         self.keys = KeyBook(self, self.budgets)
         self.entries = EntryBook(self)
-        self.orders = OrderBook(self, self.entries)
         self.observations = ObservationBook(self)
         self.calls = CallBook(self, self.observations)
         self.usage = UsageBook(self)
         self.statements = StatementBook(self)
         self.events = EventBook(self)
-        self.alerts = AlertBook(self)
         self.replays = ReplayBook(self)
 
     @abstractmethod

@@ -23,7 +23,6 @@ from typing import Final, Literal
 from gateway.ids import display, find_first_id
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
-from gateway.ledger.sql.alerts import ObservationBook
 from gateway.ledger.sql.database import (
     Database,
     Part,
@@ -33,6 +32,7 @@ from gateway.ledger.sql.database import (
     sum_parts,
     write_rows,
 )
+from gateway.ledger.sql.observations import ObservationBook
 from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY

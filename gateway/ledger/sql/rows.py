@@ -14,9 +14,9 @@ from typing import Any, Final
 import orjson
 
 from gateway.ledger import key_records
-from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key, Settlement
 from gateway.ledger.call_records import Correction, ProviderCosts, Receipt, Spent, Usage
+from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.records import EntryKind
 from gateway.ledger.serving.memory import KeyRow, Snapshot
 from gateway.ledger.sql.database import (

@@ -19,8 +19,8 @@ from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.queue import Item, NotPendingError, Observations
-from gateway.ledger.sql.alerts import Row, write_observations
 from gateway.ledger.sql.database import Connection
+from gateway.ledger.sql.observations import Row, write_observations
 from gateway.ledger.sql.rows import PENDING, write_end
 from gateway.ledger.sqlite.folds import file_calls, transaction_aside
 from gateway.ledger.sqlite.schema import transaction

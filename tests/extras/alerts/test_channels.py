@@ -15,8 +15,8 @@ from typing import Final
 import pytest
 
 from gateway.extras.alerts.delivery import Undelivered, check_holder_url, post, run_command, send
+from gateway.extras.alerts.records import Due
 from gateway.extras.alerts.settings import Alerts
-from gateway.ledger.alert_records import Due
 from tests.documents import EXTRAS
 from tests.extras.alerts.receiver import HANG, SECRET, listen, verify
 from tests.support.loops import LOOPS, run_on

@@ -12,9 +12,10 @@ from typing import Literal
 
 import pytest
 
+from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import FIRST_PAUSE_MS, Deliveries, tell_at_once
+from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
-from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import unix_ms
 from tests.extras.alerts.receiver import HANG, SECRET, listen, verify
@@ -33,20 +34,20 @@ class Place:
 
     def raise_all(self, *alerts: Alert) -> None:
         with SqliteBooks(self.path) as books:
-            books.alerts.raise_all(alerts, ["webhook"])
+            AlertBook(books).raise_all(alerts, ["webhook"])
 
     def read(self) -> list[tuple[int, str | None, bool]]:
         """Return attempts, reason and whether it was delivered, of each alert to the operator."""
         with SqliteBooks(self.path) as books:
             return [
                 (one.attempts, one.reason, one.delivered_ms is not None)
-                for one in books.alerts.read_latest(99)
+                for one in AlertBook(books).read_latest(99)
             ]
 
     def set_hook(self, url: str) -> int:
         with SqliteBooks(self.path) as books:
             account_id = books.accounts.find_id("a")
-            books.alerts.set_hook(account_id, Hook(url, "whsec_own", None))
+            AlertBook(books).set_hook(account_id, Hook(url, "whsec_own", None))
             return account_id
 
 
@@ -97,7 +98,7 @@ async def test_one_that_hangs_holds_no_other_up(place: Place) -> None:
         place.set_hook(stuck.url)
         with SqliteBooks(place.path) as books:
             for _ in range(3):
-                books.alerts.raise_test(account_id, ())
+                AlertBook(books).raise_test(account_id, ())
         await deliveries.start_due(make_config(receiver.url))
         await until(lambda: len(stuck.bodies) == 3, "the requests that hang")
         place.raise_all(ALERT)
@@ -129,11 +130,11 @@ async def test_a_holders_webhook_has_its_own_secret_and_public_addresses(place: 
     with listen() as receiver:
         account_id = place.set_hook(receiver.url)
         with SqliteBooks(place.path) as books:
-            books.alerts.raise_test(account_id, ())
+            AlertBook(books).raise_test(account_id, ())
             await deliveries.start_due(make_config("", "true", holders="public"))
             await until(lambda: find_reason(books, account_id), "the refusal")
             assert find_reason(books, account_id) == "the address is not public"
-            books.alerts.raise_test(account_id, ())
+            AlertBook(books).raise_test(account_id, ())
             await deliveries.start_due(make_config("", "true", holders="any"))
             await until(lambda: receiver.bodies, "the delivery")
         ((header, body),) = receiver.signatures
@@ -141,7 +142,7 @@ async def test_a_holders_webhook_has_its_own_secret_and_public_addresses(place: 
 
 
 def find_reason(books: SqliteBooks, account_id: int) -> str | None:
-    return books.alerts.read_latest(9, account_id)[0].reason
+    return AlertBook(books).read_latest(9, account_id)[0].reason
 
 
 async def test_a_way_that_is_set_no_more_is_not_tried_again(place: Place) -> None:
@@ -149,7 +150,7 @@ async def test_a_way_that_is_set_no_more_is_not_tried_again(place: Place) -> Non
     await Deliveries(place.path).start_due(make_config("", "true"))
     await until(lambda: place.read() == [(1, "it is not set any more", False)], "the failure")
     with SqliteBooks(place.path) as books:
-        assert books.alerts.read_latest(1)[0].next_try_ms is None
+        assert AlertBook(books).read_latest(1)[0].next_try_ms is None
 
 
 async def test_without_the_ledger_each_way_is_told_once(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +18,10 @@ from gateway.extras.alerts.watch import (
 )
 from gateway.ledger import key_records
 from gateway.ledger.key_records import Allowance, BudgetStanding, Spending, find_span
-from gateway.ledger.order_records import Payment, Reversal
 from gateway.ledger.records import Actor
 from gateway.ledger.serving.queue import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.money import NANO
 from gateway.times import DAY_MS
 from gateway.usage import MissingUsage
 from tests.ledger.contract.kit import NOW_MS
@@ -169,25 +167,3 @@ def test_each_change_of_a_sign_in_is_told(tmp_path: Path) -> None:
         assert len({one.key for one in found}) == 4
         told = {one.kind: int(one.occurrence) for one in found}
         assert find_told_events(books, told) == []
-
-
-def test_what_becomes_of_a_payment_is_told(tmp_path: Path) -> None:
-    """Refunds, disputes, and what contradicts its order."""
-    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
-        books.accounts.create("ann")
-        order = books.orders.make("ann", NANO, "USD")
-        payment = Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1")
-        books.orders.settle(replace(payment, amount_nano=7))
-        books.orders.settle(payment)
-        refund = Reversal("re_1", "refund", "pi_1", None, NANO, "USD", stands=True)
-        books.orders.take_back(refund)
-        books.orders.take_back(replace(refund, id="dp_1", kind="dispute"))
-        found = {one.kind: one.text for one in find_told_events(books, {})}
-    assert found == {
-        "payment_refused": "What is told of a card payment of 'ann' contradicts its order and is ignored:"
-        " 0.000000007 USD was paid.",
-        "payment_refunded": "A payment by card of account 'ann' was given back: -1.00: card refund re_1"
-        f" of {order.id}.",
-        "payment_disputed": "A payment by card of account 'ann' is disputed, or a dispute of it ended:"
-        f" -1.00: card dispute dp_1 of {order.id}.",
-    }

@@ -13,10 +13,11 @@ import pytest
 
 from gateway.api.state import Gateway
 from gateway.config.records import Config
+from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import LEASE_MS, MAX_PER_RECEIVER, Deliveries
+from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.watch import Watch
-from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.records import DatabaseUrl
 from gateway.times import unix_ms
 from gateway.usage import MissingUsage
@@ -101,7 +102,7 @@ async def test_what_all_see_in_the_same_second_is_told_once(
 
 def count_due(books: PostgresBooks) -> int:
     """Return how many alerts are neither delivered nor given up."""
-    return sum(one.next_try_ms is not None for one in books.alerts.read_latest(99))
+    return sum(one.next_try_ms is not None for one in AlertBook(books).read_latest(99))
 
 
 async def test_an_alert_of_a_node_that_is_gone_is_another_ones_after_the_lease(
@@ -116,15 +117,17 @@ async def test_an_alert_of_a_node_that_is_gone_is_another_ones_after_the_lease(
         open_ledger(url, clock=lambda: unix_ms() + ahead_ms) as later,
     ):
         config = configure(tmp_path, url, receiver).find(Alerts)
-        books.alerts.raise_all([Alert("old_backup", "backup", "1", "Too old.")], config.channels)
+        AlertBook(books).raise_all(
+            [Alert("old_backup", "backup", "1", "Too old.")], config.channels
+        )
         await dead.start_due(config)
         await until(lambda: receiver.bodies, "the first delivery")
         dead.close()
         await alive.start_due(config)
-        assert later.alerts.read_due(9) == []
+        assert AlertBook(later).read_due(9) == []
         ahead_ms = LEASE_MS
-        (due,) = later.alerts.read_due(9)
-        assert later.alerts.claim([due.id], unix_ms()) == {due.id}  # its lease is over
+        (due,) = AlertBook(later).read_due(9)
+        assert AlertBook(later).claim([due.id], unix_ms()) == {due.id}  # its lease is over
         await alive.start_due(config)
         await until(lambda: count_due(books) == 0, "the second delivery")
         first, second = receiver.bodies
@@ -139,13 +142,13 @@ async def test_a_receiver_that_hangs_takes_its_share_alone(
     config = configure(tmp_path, url, receiver).find(Alerts)
     with listen(*[HANG] * 99) as stuck, open_ledger(url) as books:
         account_id = books.accounts.find_id("a")
-        books.alerts.set_hook(account_id, Hook(stuck.url, "whsec_own", None))
+        AlertBook(books).set_hook(account_id, Hook(stuck.url, "whsec_own", None))
         for _ in range(3 * MAX_PER_RECEIVER):
-            books.alerts.raise_test(account_id, ())
+            AlertBook(books).raise_test(account_id, ())
         for _ in range(3):
             await deliveries.start_due(config)
         await until(lambda: len(stuck.bodies) >= MAX_PER_RECEIVER, "the requests that hang")
-        books.alerts.raise_test(None, config.channels)
+        AlertBook(books).raise_test(None, config.channels)
         await deliveries.start_due(config)
         await until(lambda: receiver.bodies, "the delivery")
         assert len(stuck.bodies) == MAX_PER_RECEIVER

@@ -9,8 +9,8 @@ from typing import Final, get_args
 import pytest
 
 from gateway.config.load import load_config
+from gateway.extras.alerts.records import AlertKind
 from gateway.extras.alerts.settings import Alerts
-from gateway.ledger.alert_records import AlertKind
 from tests.documents import EXTRAS
 from tests.support.settings import load, refusal
 from tests.support.stand_in import URL, stand_in

@@ -7,8 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from gateway.admin import observations
+from gateway.extras.alerts.book import AlertBook
+from gateway.extras.alerts.records import Alert
 from gateway.extras.alerts.views import ALERT
-from gateway.ledger.alert_records import Alert
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.alerts.receiver import SECRET, Receiver, listen
 from tests.extras.alerts.test_watch import run_verb, write_alerts
@@ -38,9 +39,9 @@ def test_the_latest_are_listed(tmp_path: Path) -> None:
     with listen() as receiver:
         set_up(tmp_path, receiver)
     with SqliteBooks(tmp_path / "gateway.db") as books:
-        books.alerts.raise_all([Alert("old_backup", "backup", "1", "Too old.")], ["webhook"])
-        (due,) = books.alerts.read_due(1)
-        books.alerts.note_failure(due.id, "status 500", None)
+        AlertBook(books).raise_all([Alert("old_backup", "backup", "1", "Too old.")], ["webhook"])
+        (due,) = AlertBook(books).read_due(1)
+        AlertBook(books).note_failure(due.id, "status 500", None)
     done = run_verb(tmp_path, "alerts", "list")
     assert "given up: status 500" in done.out
     assert "Too old." in done.out
@@ -54,10 +55,10 @@ def test_a_mismatch_is_told_and_success_is_not(tmp_path: Path) -> None:
     with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
         books.accounts.create("a", credit_nano=5, operator=False)
         assert observations.run_audit(books, config).ok
-        assert books.alerts.read_latest(9) == []
+        assert AlertBook(books).read_latest(9) == []
         with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection, connection:
             connection.execute("UPDATE accounts SET balance_nano = 6")
         assert not observations.run_audit(books, config).ok
-        (told,) = books.alerts.read_latest(9)
+        (told,) = AlertBook(books).read_latest(9)
     assert (told.kind, told.channel) == ("audit_mismatch", "command")
     assert ALERT.describe(told)["text"] == told.text

@@ -19,9 +19,10 @@ import pytest
 
 from gateway.admin.fields import name_process
 from gateway.api.state import Gateway
+from gateway.extras.alerts.book import AlertBook
+from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.watch import Watch
-from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.key_records import BudgetStanding
 from gateway.ledger.serving.queue import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
@@ -78,7 +79,7 @@ async def test_a_new_password_is_told_to_operator_and_holder_once(tmp_path: Path
         async with watch(tmp_path, receiver) as served:
             with served.open_books() as books:
                 account_id = books.accounts.find_id(HOLDER)
-                books.alerts.set_hook(account_id, Hook(own.url, "whsec_own", None))
+                AlertBook(books).set_hook(account_id, Hook(own.url, "whsec_own", None))
                 books.signins.set_password(HOLDER, "hash")
                 books.signins.set_password(HOLDER, "another hash")
             told = await arrive(receiver, "password_changed", 2)
@@ -95,7 +96,7 @@ async def test_a_low_balance_reaches_operator_and_holder_once(tmp_path: Path) ->
         async with watch(tmp_path, receiver) as served:
             with served.open_books() as books:
                 account_id = books.accounts.find_id(HOLDER)
-                books.alerts.set_hook(account_id, Hook(own.url, "whsec_own", None))
+                AlertBook(books).set_hook(account_id, Hook(own.url, "whsec_own", None))
                 books.entries.post(HOLDER, "correction", -96 * 10**9, note="spent")
             (told,) = await arrive(receiver, "low_balance")
             (same,) = await arrive(own, "low_balance")

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
+from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.cashier import Cashier
+from gateway.extras.cards.records import OrderView
 from gateway.extras.cards.settings import Cards
-from gateway.extras.cards.stripe import Stripe
-from gateway.extras.console.state import BooksThread
-from gateway.ledger.order_records import OrderView
+from gateway.extras.cards.webhook import make_cashier
 from tests.extras.cards.stripe_server import SECRET_KEY, WEBHOOK_SECRET, StripeServer, run_stripe
 from tests.extras.console.kit import API, Console, open_console
+from tests.ledger.sql.conftest import books, clock, place
 from tests.support.served import CREDIT_NANO, HOLDER, Reply
+
+__all__ = ["books", "clock", "place"]
 
 _keys = iter(range(10**9))
 
@@ -40,7 +43,7 @@ class Shop:
     def make_cashier(self) -> Cashier:
         """Make one like the gateway's own, whose chore sleeps."""
         cards = Cards(SECRET_KEY, WEBHOOK_SECRET, (), 0, 0, self.stripe.url)
-        return Cashier(Stripe(cards), BooksThread(self.console.database))
+        return make_cashier(cards, "USD", self.console.database)
 
     def added_nano(self) -> int:
         """Return how much more the holder has than at the beginning."""
@@ -49,7 +52,7 @@ class Shop:
 
     def read_orders(self) -> list[OrderView]:
         with self.console.open_books() as books:
-            return books.orders.read_latest(None, None, 99)
+            return OrderBook(books).read_latest(None, None, 99)
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.extras.cards.cashier import Cashier
+from gateway.extras.cards.book import OrderBook
+from gateway.extras.cards.records import FeeSums
 from gateway.extras.cards.settings import Cards
-from gateway.extras.cards.stripe import Stripe
-from gateway.extras.console.state import BooksThread
+from gateway.extras.cards.webhook import make_cashier
 from gateway.ledger.opening import open_books
-from gateway.ledger.order_records import FeeSums
 from gateway.ledger.records import SYSTEM, Actor, DatabaseUrl, Refused
 from gateway.money import NANO
 from gateway.times import unix_ms
@@ -117,10 +116,10 @@ async def test_payments_on_postgresql(postgres_url: str) -> None:
     open_books(location, create=True).close()
     async with run_stripe() as stripe:
         cards = Cards(SECRET_KEY, WEBHOOK_SECRET, (), 0, 0, stripe.url)
-        nodes = [Cashier(Stripe(cards), BooksThread(location)) for _ in range(2)]
+        nodes = [make_cashier(cards, "USD", location) for _ in range(2)]
         with closing(open_books(location)) as books:
             books.accounts.create("a")
-            first, second = (books.orders.make("a", 10 * NANO, "USD") for _ in range(2))
+            first, second = (OrderBook(books).make("a", 10 * NANO, "USD") for _ in range(2))
             for order in (first, second):
                 await nodes[0].open_page(order, "https://llm.example.com", SYSTEM)
             session, _ = stripe.pay("cs_test_1"), stripe.pay("cs_test_2")
@@ -139,11 +138,11 @@ async def test_payments_on_postgresql(postgres_url: str) -> None:
             await asyncio.gather(*(node.look_back() for node in nodes * 2))
             stripe.moves["pi_cs_test_1"] = make_move("txn_1", 59)
             await asyncio.gather(*(node.find_fees() for node in nodes))
-            assert books.orders.read(first.id).fee_nano == NANO * 59 // 100
-            fees = books.orders.sum_fees("a", 0, 2 * unix_ms())
+            assert OrderBook(books).read(first.id).fee_nano == NANO * 59 // 100
+            fees = OrderBook(books).sum_fees("a", 0, 2 * unix_ms())
             assert fees == FeeSums((("USD", 1, NANO * 59 // 100),), unknown=1)
             assert books.accounts.read("a").balance_nano == 15 * NANO
-            assert {one.state for one in books.orders.read_latest(None, None, 99)} == {"paid"}
+            assert {one.state for one in OrderBook(books).read_latest(None, None, 99)} == {"paid"}
             body = make_event(COMPLETED, session | {"amount_total": 1})
             wrong = nodes[0].provider.read_message(body, sign(body))
             assert wrong is not None

@@ -19,8 +19,8 @@ import pytest
 from yarl import URL
 
 from gateway.extras.cards import cashier, webhook
+from gateway.extras.cards.records import Payment
 from gateway.extras.cards.stripe import READERS
-from gateway.ledger.order_records import Payment
 from gateway.money import NANO
 from gateway.server.serve import make_app
 from tests import ROOT

@@ -74,6 +74,10 @@ def test_the_routes_are_those_of_the_contract() -> None:
     assert len(ROUTES) == len(told)
 
 
+NO_ROUTE: Final = "| route | operator | accounts | read |\n|---|---|---|---|"
+"""The table of an extra whose routes are closed to tokens, which needs none."""
+
+
 def describe_tokens(told: list[tuple[str, str]]) -> str:
     """The table of these routes, if tokens may call them, as the contract must have it."""
     roles = get_args(ScriptRole)
@@ -88,8 +92,7 @@ def describe_tokens(told: list[tuple[str, str]]) -> str:
 def test_the_tokens_of_each_route_are_those_of_the_contract() -> None:
     for text in CONTRACT:
         match = re.search(r"<!-- tokens -->\n(.*?)\n<!-- /tokens -->", text, re.DOTALL)
-        assert match
-        assert match[1] == describe_tokens(list_told(text))
+        assert (match[1] if match else NO_ROUTE) == describe_tokens(list_told(text))
 
 
 @every_route

@@ -18,8 +18,8 @@ from gateway.admin import keys
 from gateway.extras.postgres.books import OF_NODES, TABLES
 from gateway.extras.postgres.nodes import register
 from gateway.extras.postgres.schema import SHAPE, open_session
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import Allowance
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
 from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord
 from gateway.ledger.sql.books import Books

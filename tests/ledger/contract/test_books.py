@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import CallFilter
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.records import (
     Conflict,
     EntryView,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.ids import make_request_id
-from gateway.ledger.alert_records import (
+from gateway.ledger.observation_records import (
     CallSums,
     Latency,
     LatencyCount,
@@ -116,8 +116,8 @@ async def test_no_account_pushes_out_all_refused_requests_of_others(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The latest ones of each day are kept, and fewer of one account than of all."""
-    monkeypatch.setattr("gateway.ledger.sql.alerts.REFUSED_A_DAY", 4)
-    monkeypatch.setattr("gateway.ledger.sql.alerts.REFUSED_OF_ACCOUNT_A_DAY", 3)
+    monkeypatch.setattr("gateway.ledger.sql.observations.REFUSED_A_DAY", 4)
+    monkeypatch.setattr("gateway.ledger.sql.observations.REFUSED_OF_ACCOUNT_A_DAY", 3)
     place.seed()
     with place.open_books() as books:
         ann = books.accounts.find_id("a")
@@ -140,7 +140,7 @@ async def test_rejections_are_no_failures_and_push_none_out(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller can have as many rejections as it likes."""
-    monkeypatch.setattr("gateway.ledger.sql.alerts.KEPT_FAILURES", 2)
+    monkeypatch.setattr("gateway.ledger.sql.observations.KEPT_FAILURES", 2)
     digest = place.seed()
     async with place.serve() as ledger:
         await ledger.settle(

@@ -13,10 +13,10 @@ from typing import Final
 import pytest
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey, KeyTerms
+from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving import ledger as ledgers

@@ -12,7 +12,6 @@ import pytest
 
 from gateway.ids import find_first_id
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
-from gateway.ledger.order_records import Payment, Reversal
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
     Check,
@@ -98,10 +97,6 @@ def make_history(place: BooksPlace, books: Books) -> None:
     for price in (DEARER, SEARCHES):
         books.connection.execute("INSERT INTO prices VALUES (?, ?)", (price.id, price.text))
     books.accounts.create("idle")
-    books.accounts.create("payer")
-    order = books.orders.make("payer", 500, "USD")
-    books.orders.settle(Payment("cs_1", order.id, "paid", 500, "USD", "pi_1"))
-    books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 20, "USD", stands=True))
     for module in find_modules("rows").values():
         module.add_rows(books)
 

@@ -8,8 +8,7 @@ from typing import Final
 import pytest
 
 from gateway.ledger.call_records import sum_statement
-from gateway.ledger.order_records import Payment
-from gateway.ledger.records import EntryFilter, EntryKind, LedgerError, NotFound
+from gateway.ledger.records import EntryFilter, EntryKind, NotFound
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.entries import RUNS_OF_ALL
 from gateway.times import DAY_MS
@@ -74,20 +73,3 @@ def test_the_entries_of_all_accounts_are_those_of_each(
     since = EntryFilter(None, kind, since_ms=FIRST * DAY_MS, until_ms=(FIRST + 1) * DAY_MS)
     inside = [one for one in found if one.created_ms == FIRST * DAY_MS]
     assert list(moved.entries.read_run(since, None, 99).entries) == inside
-
-
-def test_orders_are_kept_as_they_were_made(books: Books) -> None:
-    order = books.orders.make("a", 500, "USD")
-    books.orders.settle(Payment("cs_1", order.id, "paid", 500, "USD", "pi_1"))
-    for sql in (
-        "UPDATE orders SET amount_nano = 9",
-        "UPDATE orders SET account_id = 2",
-        "UPDATE orders SET session_id = 'cs_9'",
-        "UPDATE orders SET entry_id = NULL, state = 'made'",
-        "DELETE FROM orders",
-    ):
-        with (
-            pytest.raises(LedgerError, match=r"an order keeps its terms|orders are"),
-            books.changing() as connection,
-        ):
-            connection.execute(sql)

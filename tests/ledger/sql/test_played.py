@@ -8,19 +8,19 @@ has three sessions at most. `tests/ledger/player.py` says more.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from gateway.ledger.sql import alerts, signins
+from gateway.ledger.sql import signins
 from gateway.ledger.sql.books import Books
 from tests import ROOT
 from tests.ledger.contract.kit import settlement
 from tests.ledger.player import NOTHING, Clock, Session, play_session, read_sessions
 from tests.ledger.sql.places import BooksPlace
 from tests.ledger.sql.requests import make_item
+from tests.support.extras import find_modules
 
 SESSIONS: Final = read_sessions(
     Path(__file__).with_name("played"), *sorted(ROOT.glob("tests/extras/*/books"))
@@ -60,9 +60,10 @@ class BooksSession(Session):
 async def test_a_session_goes_as_it_is_written(
     books: Books, clock: Clock, place: BooksPlace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    numbers = count(1)
     monkeypatch.setattr(signins, "MAX_SESSIONS", 3)
-    monkeypatch.setattr(alerts, "make_alert_id", lambda: f"alert_{next(numbers)}")
+    for module in find_modules("rows").values():
+        if hasattr(module, "number_ids"):
+            module.number_ids(monkeypatch)
     await play_session(*SESSIONS[name], BooksSession(books, clock, place).play)
     with place.open(clock) as again:
         assert again.audit().problems == ()

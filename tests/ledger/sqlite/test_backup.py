@@ -19,7 +19,7 @@ from gateway.admin import backups
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.queue import CallSum, Item, NotPendingError, Observations, RefusalSum
-from gateway.ledger.sql.alerts import KEPT_FAILURES
+from gateway.ledger.sql.observations import KEPT_FAILURES
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect

@@ -330,7 +330,10 @@ def test_an_upgraded_database_is_like_a_new_one(old: Path, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir() if "version" in path.name] == []
     assert query(old, SCHEMA) != query(new, SCHEMA)
     connect(old).close()
-    assert query(old, SCHEMA) == query(new, SCHEMA)
+    made = query(new, SCHEMA)
+    tables = {table for _, _, table, _ in made}
+    # The upgrade makes a table of an extra that may have been taken away.
+    assert [row for row in query(old, SCHEMA) if row[2] in tables] == made
     assert query(old, "PRAGMA integrity_check") == [("ok",)]
 
 

@@ -30,7 +30,6 @@ const OPERATOR = [
 const OF_ALL = {
   "/console/": { file: "gateway", page: "gateway", operator: true },
   "/console/billing": { file: "books", page: "books", operator: true },
-  "/console/orders": { file: "orders", page: "orders", operator: true },
   ...Object.fromEntries(LINKS.map((name) => [`/console/${name}`, { file: name, page: name, operator: true }])),
 };
 const SIGN_IN = "/console/signin";

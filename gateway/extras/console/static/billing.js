@@ -2,7 +2,6 @@
 
 import { CREDIT } from "./added.js";
 import { apiUrl, get, query } from "./api.js";
-import { follow, payCard } from "./cards.js";
 import { h } from "./dom.js";
 import { entryTable } from "./entries.js";
 import { amount, bigAmount } from "./format.js";
@@ -16,9 +15,10 @@ export async function billing(context) {
   const { params, signal } = context;
   const chosen = Object.fromEntries(["kind", "from", "to"].map((name) => [name, params.get(name)]));
   const [view, forms] = await Promise.all([get(`/billing${query({ ...chosen, cursor: params.get("cursor") })}`, signal), creditForms(context)]);
+  const more = await context.parts("billing", context, view);
   return [
     head("Billing", link("CSV", apiUrl(`/billing.csv${query(chosen)}`), "button", { download: "" })),
-    ownBalance(view, forms, context),
+    ownBalance(view, forms, more, context.session),
     section("Movements",
       rangeLinks(chosen, latestMonths()),
       filters([
@@ -33,18 +33,14 @@ export async function billing(context) {
 /** Forms of extras, by which one adds credit. */
 export const creditForms = (context) => Promise.all(CREDIT.map(async (name) => (await context.load(name)).creditForm(context)));
 
-export function ownBalance(view, forms, context) {
-  const { top_up_text: words } = context.session;
-  const order = context.params.get("order");
-  // Behind this page, which it writes on.
-  if (view.cards && order) setTimeout(() => follow(order, context));
+export function ownBalance(view, forms, more, { top_up_text: words }) {
   return [
     h("div", { class: "pair" },
       h("section", { class: "card balance", "aria-label": "Balance" },
         h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(view.balance))),
         figures([["Held by calls in flight", amount(view.held)], ["Available", amount(view.available)]])),
       (words || forms.length > 0) && section("Add credit", words && h("p", { class: "words" }, words), forms)),
-    view.cards && payCard(view.cards),
+    more,
   ];
 }
 

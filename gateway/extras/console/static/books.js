@@ -24,8 +24,10 @@ export async function books(context) {
     creditForms(context),
   ]);
   const isWhole = !params.has("cursor") && !list.next_cursor;
+  const links = await context.parts("books", context, { own, statement });
+  const more = await context.parts("billing", context, own);
   return [
-    head("Billing", (own.cards || statement.totals.cards_nano !== 0) && link("Card payments", "/console/orders", "button"), button("Print", () => print()),
+    head("Billing", links, button("Print", () => print()),
       link("Statement as CSV", apiUrl(`/statement.csv${query(range)}`), "button", { download: "" }),
       link("Movements as CSV", apiUrl(`/entries.csv${query({ ...range, kind })}`), "button", { download: "" })),
     rangeLinks(statement, latestMonths()),
@@ -40,7 +42,7 @@ export async function books(context) {
     h("div", { class: isWhole ? null : "screen" }, section("Movements",
       list.entries.length ? entryTable(list.entries, true) : empty("No movements in this time."),
       !isWhole && pager(undefined, "movement", list.next_cursor))),
-    h("div", { class: "screen stack" }, h("h2", null, "Your own account"), ownBalance(own, forms, context)),
+    h("div", { class: "screen stack" }, h("h2", null, "Your own account"), ownBalance(own, forms, more, context.session)),
   ];
 }
 

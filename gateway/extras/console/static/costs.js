@@ -12,12 +12,14 @@ import { makeSlots } from "./usagechart.js";
 
 const GROUPS = { model: "Model", account: "Account", provider: "Provider", day: "Day (UTC)" };
 
-export async function costs({ params, signal, reload }) {
+export async function costs(context) {
+  const { params, signal, reload } = context;
   const chosen = {
     from: params.get("from") ?? utcDay(-29), to: params.get("to") ?? utcDay(),
     by: GROUPS[params.get("by")] ? params.get("by") : "model", account: params.get("account"),
   };
   const view = await get(`/costs${query(chosen)}`, signal);
+  const more = await context.parts("costs", context, view);
   const { costed_requests: costed, reported_requests: reported } = view.totals;
   return [
     head("Costs", link("CSV", apiUrl(`/costs.csv${query(chosen)}`), "button", { download: "" })),
@@ -30,18 +32,10 @@ export async function costs({ params, signal, reload }) {
     section("By day", costChart(view)),
     section(`By ${view.by}`,
       !costed && !reported && h("p", null, "No cost is known in this range. Set ", code("cost"), " beside a model’s ", code("price"), " in gateway.toml."),
-      cardFees(view),
+      more,
       view.rows.length ? costTable(view, reported > 0) : empty("No calls in this range. Choose a longer one.")),
   ];
 }
-
-/** What the payment provider took, which is no part of the table: it belongs to credits, not to calls. */
-const cardFees = ({ card_fees: fees, card_fees_unknown: unknown }) => (fees.length > 0 || unknown > 0) && h("p", null, "Card fees: ", [
-  ...fees.map(({ fee, currency, orders }) => `${groupAmount(fee)} ${currency} (${payments(orders)})`),
-  ...(unknown ? [`not known for ${payments(unknown)}`] : []),
-].join(", "), ".");
-
-const payments = (number) => (number === 1 ? "1 payment" : `${count(number)} payments`);
 
 /** Of what was charged where the cost is known. */
 const percent = (row) => row.charged_with_cost_nano > 0 && h("small", null, `${(100 * row.margin_nano / row.charged_with_cost_nano).toFixed(1).replace("-", "−")} %`);

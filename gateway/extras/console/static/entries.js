@@ -1,5 +1,6 @@
 // The table of movements of a balance, or of those of all accounts.
 
+import { RECEIPTS } from "./added.js";
 import { apiUrl } from "./api.js";
 import { h } from "./dom.js";
 import { time } from "./format.js";
@@ -23,10 +24,10 @@ export function entryTable(entries, ofAll) {
 }
 
 const reason = (entry) => [
-  entry.note && h("span", { class: "words" }, entry.note), entry.note && entry.request_id && " ", entry.kind === "card" && receipt(entry),
+  entry.note && h("span", { class: "words" }, entry.note), entry.note && entry.request_id && " ", RECEIPTS[entry.kind] && receipt(entry),
   entry.request_id && callLink(entry.request_id),
   !entry.note && !entry.request_id && dim("–"),
 ];
 
 /** The receipt is at the payment provider; the note names the order. */
-const receipt = (entry) => [" ", link("Receipt", apiUrl(`/billing/orders/${entry.note.split(" ").pop()}/receipt`), "", { target: "_blank", rel: "noopener" })];
+const receipt = ({ kind, note }) => [" ", link("Receipt", apiUrl(RECEIPTS[kind].replace("{}", note.split(" ").pop())), "", { target: "_blank", rel: "noopener" })];

@@ -1,6 +1,5 @@
 // Operators: how the gateway is.
 
-import { alertSection } from "./alerts.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { amount, count, duration, size, time } from "./format.js";
@@ -10,8 +9,9 @@ import { badge, code, dim, empty, figures, head, link, notice, section, table } 
 
 const AUDITS = { true: "balances and entries agree", false: "MISMATCH", null: "not run since the start" };
 
-export async function health({ signal, reload }) {
-  const [view, alerts] = await Promise.all([get("/health", signal), get("/alerts", signal)]);
+export async function health(context) {
+  const { signal, reload } = context;
+  const [view, more] = await Promise.all([get("/health", signal), context.parts("health", context)]);
   return [
     head("Health", link("Grafana dashboard", "/console/static/grafana.json", "button", { download: "" }), h("button", { type: "button", onclick: reload }, "Refresh")),
     view.full_audit.ok === false && notice("bad", "The full audit found that balances and entries disagree. ", link("See the report", "/console/audit")),
@@ -49,7 +49,7 @@ export async function health({ signal, reload }) {
       rows: view.providers,
     })),
     view.missing_usage.length ? section("Replies without a usage", usageTable(view.missing_usage)) : null,
-    alertSection(alerts, reload),
+    more,
     section("Latest errors (5xx)", view.errors.length ? errorTable(view.errors) : empty("None since the start.")),
   ];
 }

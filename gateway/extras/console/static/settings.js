@@ -1,6 +1,5 @@
 // Password, one-time codes, sessions, people, and how things are shown here.
 
-import { ownAlerts } from "./alerts.js";
 import { api, get } from "./api.js";
 import { announce, h } from "./dom.js";
 import { ask, form, openDialog } from "./form.js";
@@ -14,13 +13,13 @@ const PEOPLE = "/settings/signins";
 
 export async function settings(context) {
   const { account, person, by_proxy: proxied } = context.session;
-  const [list, alerts, totp, { signins }] = await Promise.all(
-    ["/sessions", "/settings/alerts", "/settings/totp", PEOPLE].map((path) => get(path, context.signal)));
+  const [more, list, totp, { signins }] = await Promise.all([context.parts("settings", context),
+    ...["/sessions", "/settings/totp", PEOPLE].map((path) => get(path, context.signal))]);
   return [
     head("Settings"),
     !proxied && section(context.session.has_password ? "Change password" : "Set a password", passwordForm(context)),
     !proxied && section("One-time codes", codes(totp, context)),
-    ownAlerts(alerts, context),
+    more,
     section("Sessions", sessionTable(list.sessions, context),
       list.count > 1 && h("div", { class: "actions" }, button("Sign out everywhere else", () => endOthers(context)))),
     peopleSection(signins, { account, path: PEOPLE, linkPath: proxied ? null : PEOPLE, acts: !person }, context),

@@ -9,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.extras.console.browser.kit import Site, Witness, launch
-from tests.extras.console.browser.past import ALERTS_TOML, seed_alerts
+from tests.extras.console.browser.past import SEEDS_TOML, seed_long
 from tests.extras.console.kit import Console, start_console
 
 
@@ -28,7 +28,7 @@ async def browser() -> AsyncIterator[Browser]:
 async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
     """A gateway with the accounts holder, other and operator. The tests of a module share it."""
     folder = tmp_path_factory.mktemp("console")
-    async with start_console(folder, seed=seed_alerts, more=ALERTS_TOML) as console:
+    async with start_console(folder, seed=seed_long, more=SEEDS_TOML) as console:
         yield console
 
 

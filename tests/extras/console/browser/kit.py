@@ -28,6 +28,7 @@ from playwright.async_api import (
 )
 
 from gateway.extras.console.additions import find_additions
+from tests import ROOT
 from tests.extras.console.kit import Console
 from tests.support.served import OPERATOR
 
@@ -40,7 +41,11 @@ HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE = (
     dict(line[1:].split("  ") for line in part.strip().split("\n")[1:])
     for part in Path(__file__).with_name("pages.txt").read_text("utf-8").split("== ")[1:]
 )
-OPERATOR_PAGES |= {f"/{name}": name.capitalize() for one in find_additions() for name in one.pages}
+OPERATOR_PAGES |= {name: name.capitalize() for one in find_additions() for name in one.pages}
+for added in sorted(ROOT.glob("tests/extras/*/browser/pages.txt")):
+    if added.parent != Path(__file__).parent:
+        rows = added.read_text("utf-8").strip().split("\n")[1:]
+        OPERATOR_PAGES |= dict(row[1:].split("  ") for row in rows)
 REPORT_VIOLATIONS: Final = """
     addEventListener("securitypolicyviolation", (event) =>
         console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));

@@ -14,9 +14,9 @@ from typing import Final
 from gateway.admin import keys
 from gateway.extras.console import signin
 from gateway.ids import find_first_id
-from gateway.ledger.alert_records import Hook, UpstreamFailure
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms
+from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -43,7 +43,7 @@ MODELS_TOML: Final = "\n".join(
     for name, nano in {**MODELS, "broken": 600}.items()
 )
 
-ALERTS_TOML: Final = '\n[alerts]\ncommand = ["false"]\nbackup_days = 1\n'
+SEEDS_TOML: Final = "".join(module.TOML for module in find_modules("seeds").values())
 
 BILLED_TENTHS: Final = {"gpt-5.5": 8, "claude-sonnet-4-6": 11, "deepseek-v4-flash": 6}
 """The providers' bills, in tenths of the charge; that of other models is unknown."""
@@ -99,17 +99,15 @@ def _observe(ledger: ServingLedger, failed_id: str) -> None:
             ledger.note_refusal(account_id, code, model, request_id, named=model)
 
 
-def seed_alerts(books: SqliteBooks) -> None:
-    """Queue alerts that cannot be delivered: long reasons and addresses have to fit."""
-    account_id = books.accounts.find_id(HOLDER)
-    url = f"https://hooks.invalid/{'a-long-path/' * 10}"
-    books.alerts.set_hook(account_id, Hook(url, "whsec_of-the-past", 5 * NANO))
-    books.alerts.raise_test(account_id, ())
+def seed_long(books: SqliteBooks) -> None:
+    """Write what extras have that is long and has to fit."""
+    for module in find_modules("seeds").values():
+        module.seed(books)
 
 
 def seed_past(books: SqliteBooks) -> None:
     """Write a month of a small team: weekdays, five models, a few failures."""
-    seed_alerts(books)
+    seed_long(books)
     chance = random.Random(SEED)
     now_ms = time.time_ns() // 1_000_000
     team = books.budgets.create(HOLDER, "research", Allowance(250 * NANO, "month"))
@@ -164,6 +162,6 @@ def _make_call(chance: random.Random, key_ids: Sequence[str], ended_ms: int) -> 
 async def start_with_past(folder: Path) -> AsyncIterator[Console]:
     billing = 'top_up_text = "By bank transfer, or with a code. Credit arrives within a day."'
     async with start_console(
-        folder, seed=seed_past, billing=billing, more=MODELS_TOML + ALERTS_TOML
+        folder, seed=seed_past, billing=billing, more=MODELS_TOML + SEEDS_TOML
     ) as console:
         yield console

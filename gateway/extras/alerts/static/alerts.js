@@ -1,6 +1,6 @@
 // Alerts: the latest ones to operators, and a holder's webhook and threshold.
 
-import { api } from "./api.js";
+import { api, get } from "./api.js";
 import { announce, h } from "./dom.js";
 import { form } from "./form.js";
 import { time, unit } from "./format.js";
@@ -29,13 +29,17 @@ const testButton = (path, reload) => button("Send a test", async () => {
 });
 
 /** For operators. */
-export const alertSection = (view, reload) => section("Alerts",
-  !view.channels.length && h("p", { class: "dim" }, "Off. Set a webhook or a command under ", code("[alerts]"), " in gateway.toml."),
-  view.channels.length > 0 && (view.count ? alertTable(view.alerts) : empty("None within 31 days.")),
-  view.channels.length > 0 && h("div", { class: "actions" }, testButton("/alerts/test", reload)));
+export async function healthPart({ signal, reload }) {
+  const view = await get("/alerts", signal);
+  return section("Alerts",
+    !view.channels.length && h("p", { class: "dim" }, "Off. Set a webhook or a command under ", code("[alerts]"), " in gateway.toml."),
+    view.channels.length > 0 && (view.count ? alertTable(view.alerts) : empty("None within 31 days.")),
+    view.channels.length > 0 && h("div", { class: "actions" }, testButton("/alerts/test", reload)));
+}
 
 /** For holders, where the operator allows webhooks. */
-export function ownAlerts(view, { reload }) {
+export async function settingsPart({ signal, reload }) {
+  const view = await get("/settings/alerts", signal);
   if (!view.available) return null;
   return section("Alerts",
     h("p", { class: "dim" }, "The gateway posts a JSON message to your webhook when your balance falls below the threshold (again only after it was above), a budget is spent to 80 or 100 %, a password or one-time codes change, or a card payment is taken back."),

@@ -2,9 +2,9 @@
 
 import { api, get } from "./api.js";
 import { h } from "./dom.js";
-import { amountText } from "./format.js";
+import { amountText, count, groupAmount } from "./format.js";
 import { form } from "./form.js";
-import { button, section, tell } from "./ui.js";
+import { button, link, section, tell } from "./ui.js";
 
 const WAITS = [1000, 2000, 3000, 5000, 10000];
 const ENDS = {
@@ -14,7 +14,26 @@ const ENDS = {
   expired: ["", () => "Nothing was paid in time, and nothing was added."],
 };
 
-export function payCard({ amounts, minimum, maximum }) {
+export function billingPart(context, { cards }) {
+  const order = context.params.get("order");
+  // Behind this page, which it writes on.
+  if (cards && order) setTimeout(() => follow(order, context));
+  return cards && payCard(cards);
+}
+
+/** Operators: to the payments of all accounts, where there may be some. */
+export const booksPart = (_, { own, statement }) =>
+  (own.cards || statement.totals.cards_nano !== 0) && link("Card payments", "/console/orders", "button");
+
+/** What the payment provider took, which is no part of the table: it belongs to credits, not to calls. */
+export const costsPart = (_, { card_fees: fees, card_fees_unknown: unknown }) => (fees.length > 0 || unknown > 0) && h("p", null, "Card fees: ", [
+  ...fees.map(({ fee, currency, orders }) => `${groupAmount(fee)} ${currency} (${payments(orders)})`),
+  ...(unknown ? [`not known for ${payments(unknown)}`] : []),
+].join(", "), ".");
+
+const payments = (number) => (number === 1 ? "1 payment" : `${count(number)} payments`);
+
+function payCard({ amounts, minimum, maximum }) {
   const pay = form({
     fields: [{
       name: "amount", label: "Amount", required: true, inputmode: "decimal", value: amounts[0],
@@ -36,7 +55,7 @@ export function payCard({ amounts, minimum, maximum }) {
 }
 
 /** Tell what became of the order that the address names, once its page is shown; wait while it is open. */
-export async function follow(id, { signal, go }) {
+async function follow(id, { signal, go }) {
   let order;
   for (let turn = 0; ; turn += 1) {
     try {

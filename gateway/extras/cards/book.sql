@@ -1,4 +1,4 @@
--- Statements of `orders`.
+-- Statements of `book`.
 
 --: each
 SELECT orders.id, accounts.name, amount_nano, currency, state, session_id, payment_id, taken_nano,

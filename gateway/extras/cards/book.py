@@ -13,10 +13,10 @@ from typing import Final
 
 import orjson
 
-from gateway.ledger.order_records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
+from gateway.extras.cards.records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
-from gateway.ledger.sql.database import Database, Part, Value, read_script
-from gateway.ledger.sql.entries import EntryBook
+from gateway.ledger.sql.books import Books
+from gateway.ledger.sql.database import Part, Value, read_script
 from gateway.money import format_amount
 
 MAX_OPEN: Final = 20
@@ -52,9 +52,9 @@ _COUNT_UNKNOWN: Final = f"""
 
 
 class OrderBook(Part):
-    def __init__(self, database: Database, entries: EntryBook) -> None:
-        super().__init__(database)
-        self._entries = entries
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._entries = books.entries
 
     def make(self, account: str, amount_nano: int, currency: str) -> OrderView:
         """Make an order, before the provider is asked for its payment page."""

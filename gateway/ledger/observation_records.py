@@ -1,122 +1,12 @@
-"""Records kept beside the books: alerts, refusals, calls to providers, latencies.
-
-An alert is raised once for each occurrence and channel, and then queued until it is delivered. A lasting
-problem, such as a failing provider, is also kept as a condition until it ends.
-"""
+"""Records kept beside the books: refusals, calls to providers, latencies."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isqrt
 from typing import Final, Literal
-
-import orjson
-
-from gateway.times import format_iso
-
-AlertKind = Literal[
-    "low_balance",
-    "budget",
-    "provider_failing",
-    "key_not_renewed",
-    "missing_usage",
-    "ledger_unwritable",
-    "old_backup",
-    "audit_mismatch",
-    "password_changed",
-    "totp_changed",
-    "payment_refunded",
-    "payment_disputed",
-    "payment_refused",
-    "test",
-]
-AlertState = Literal["raised", "ended"]
-Channel = Literal["webhook", "command", "holder"]
-
-ID_BYTES: Final = 12
-"""Random bytes of an id: alerts are few, and a receiver compares ids with its own alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """One occurrence. Its text contains no secret and nothing from prompts or replies."""
-
-    kind: AlertKind
-    subject: str
-    """A provider, an account, a budget: what `text` is about."""
-    occurrence: str
-    """Distinguishes it from other alerts of the same kind and subject."""
-    text: str
-    account_id: int | None = None
-    """The account whose holder is told, too."""
-    state: AlertState = "raised"
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """The occurrence of an alert that is raised only once."""
-        return self.kind, self.subject, self.occurrence
-
-
-@dataclass(frozen=True, slots=True)
-class Hook:
-    """A holder's choices about alerts."""
-
-    url: str | None
-    secret: str | None = field(repr=False)
-    low_balance_nano: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """An alert to be delivered now."""
-
-    id: str
-    channel: Channel
-    account_id: int | None
-    body: str
-    created_ms: int
-    attempts: int
-    hook: Hook | None
-    """The holder's webhook, if the alert goes to a holder."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlertView:
-    """A queued, delivered or abandoned alert."""
-
-    id: str
-    channel: Channel
-    kind: AlertKind
-    text: str
-    created_ms: int
-    next_try_ms: int | None
-    attempts: int
-    delivered_ms: int | None
-    reason: str | None
-    """Why the last try failed."""
-
-
-def make_alert_id() -> str:
-    """Return a new id, by which a receiver recognises repeated deliveries."""
-    return f"alert_{os.urandom(ID_BYTES).hex()}"
-
-
-def write_alert(alert: Alert, alert_id: str, account: str | None, now_ms: int) -> str:
-    """Write the body that is sent: JSON on one line."""
-    body = {
-        "id": alert_id,
-        "kind": alert.kind,
-        "state": alert.state,
-        "subject": alert.subject,
-        "account": account,
-        "text": alert.text,
-        "at": format_iso(now_ms),
-    }
-    return orjson.dumps(body).decode()
-
 
 SLOT_MS: Final = 600_000
 """Calls to providers are summed by ten minutes, so that "the last hour" means 50 to 60 minutes."""
