@@ -66,6 +66,10 @@ class LedgerTables:
     """Raises Conflict if an account cannot have a name, because of what the tables have. In a change."""
     end_access: Callable[[Database, int], object] | None = None
     """Ends what lets people act for an account, as its role changes. In a change."""
+    describe_accounts: (
+        Callable[[Database, Sequence[int]], Mapping[int, Mapping[str, object]]] | None
+    ) = None
+    """Returns what lists of accounts tell of each of these ids besides, by its name in JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

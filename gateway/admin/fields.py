@@ -14,7 +14,8 @@
 
 The suffix of a name is the unit of its value: `…_nano` is an amount, which JSON has twice, as a
 decimal string and, under `…_nano`, in nano-units; `…_ms` is a time, whose name loses the suffix in
-JSON; `tokens` are counts by class. A method is called with the present time, as `status` wants it.
+JSON; `tokens` are counts by class, `more` are members of their own. A method is called with the
+present time, as `status` wants it.
 A column of a table is a member, or another attribute, whose title is its name (`LAST UTC`), or a title
 with one or with a function. `>` in a title aligns to the right, and `{}` is the currency.
 """
@@ -127,6 +128,8 @@ def _spread(name: str, value: object) -> Mapping[str, object]:
     if name.endswith("_ms") and name not in _DURATIONS:
         assert value is None or isinstance(value, int)
         return {name.removesuffix("_ms"): format_iso(value)}
+    if name == "more":  # members of its own
+        return value if isinstance(value, Mapping) else {}
     if name == "tokens":
         return describe_tokens(value if isinstance(value, Tokens) else Tokens())
     return {name: value}

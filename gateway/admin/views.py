@@ -73,7 +73,7 @@ STANDING: Final = Fields[records.StandingView](
     ("spent_today_nano", "spent.today_nano"),
     ("spent_7d_nano", "spent.week_nano"),
     ("spent_30d_nano", "spent.month_nano"),
-    *("keys", "last_used_ms", "has_password", "days_left"),
+    *("keys", "last_used_ms", "more", "days_left"),
     table=(
         *("account.name", "account.balance_nano", "account.held_nano"),
         (">7 DAYS {}", "spent_7d_nano"),

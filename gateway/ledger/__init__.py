@@ -5,7 +5,6 @@
                      records of accounts, entries, events and audits
     key_records      keys, their terms, budgets and their periods, rates
     call_records     calls, their receipts, and sums of usage
-    signin_records   sessions and one-time codes
     observation_records  refusals, calls to providers, latencies
     checks           checks of names, notes, amounts, limits and dates, before they are stored
     opening          opens, checks and makes the ledger of a location

@@ -61,10 +61,6 @@ class Conflict(Refused):
     word = "conflict"
 
 
-class OtherRequest(Conflict):
-    """The idempotency key was used for another request."""
-
-
 class BadRecord(Refused):
     """A record cannot be read back into a ledger."""
 
@@ -119,26 +115,6 @@ class StoredSecret:
     id: str
     digest: bytes = field(repr=False)
     last4: str
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatableRequest:
-    """The identity of a request that may be repeated."""
-
-    caller: str
-    """The number of an account, or the name of a token in events."""
-    route: str
-    idempotency_key: str
-    request: bytes
-    """SHA-256 of the request's body."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredReply:
-    """The stored first reply to a request."""
-
-    status: int
-    reply: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +207,8 @@ class StandingView:
     keys: int
     """Keys that work at present."""
     last_used_ms: int | None
-    has_password: bool
+    more: Mapping[str, object] = field(default_factory=dict)
+    """What extras tell of it, by its name in JSON."""
 
     @property
     def days_left(self) -> int | None:

@@ -12,7 +12,7 @@ from gateway.ledger.records import AccountView, StandingView
 def test_the_balance_that_ends_first_is_first() -> None:
     def stand(name: str, balance: int, spent_week: int) -> StandingView:
         account = AccountView(1, name, False, False, balance, 0, 0, Terms())
-        return StandingView(account, Spent(0, spent_week, 0), 0, None, has_password=False)
+        return StandingView(account, Spent(0, spent_week, 0), 0, None)
 
     accounts = [stand("unused", 1, 0), stand("long", 10**6, 7), stand("b", 3, 7), stand("a", 1, 7)]
     found = sorted(accounts, key=_ORDERS["lasts"])

@@ -14,13 +14,15 @@ ROOT = Path(gateway.__file__).parent
 DATABASES = [ROOT / f"extras/{name}" for name, one in find_extras().items() if one.databases]
 """Extras that keep ledgers."""
 BOOKS = [ROOT / f"extras/{name}" for name, one in find_extras().items() if one.ledger]
-"""Extras that have tables in ledgers."""
-LEDGERS = [ROOT / "ledger", *DATABASES, *BOOKS]
+"""Extras that have tables in ledgers. Their modules with parts of the books may use SQL."""
+LEDGERS = [ROOT / "ledger", *DATABASES]
+PART = re.compile(r"^class \w+\(Part\):", re.MULTILINE)
 OUTSIDE = [
     path
     for path in sorted(ROOT.rglob("*.py"))
     if path not in (ROOT / "__init__.py", ROOT / "extension.py")
     and not any(one in path.parents for one in LEDGERS)
+    and not (path.parent in BOOKS and PART.search(path.read_text("utf-8")))
 ]
 """Without the map of the package, which names modules of all folders, and types that extras are given."""
 SQL = re.compile(
@@ -31,7 +33,8 @@ SQL = re.compile(
 
 
 INNER = re.compile(
-    r"from gateway\.ledger\.(serving|sql|sqlite)\b(?!\.books import Books\b|\.ledger import)"
+    r"from gateway\.ledger\.(serving|sql|sqlite)\b"
+    r"(?!\.books import Books\b|\.database import Database\n|\.ledger import)"
 )
 """Modules that tell how a ledger is kept; the two contracts are among them."""
 
@@ -54,7 +57,8 @@ def test_a_driver_stays_in_its_folder() -> None:
 
 
 def test_sql_lies_beside_the_ledger() -> None:
-    assert [path for path in OUTSIDE if list(path.parent.glob("*.sql"))] == []
+    folders = {path.parent for path in OUTSIDE} - set(BOOKS)
+    assert [folder for folder in folders if list(folder.glob("*.sql"))] == []
 
 
 @each_row(

@@ -1,5 +1,13 @@
--- Takes a database of this version of the schema back to the one before.
+-- Takes a database of this version of the schema back to the one before, which had the tables of extras.
 DROP TABLE IF EXISTS order_fees;
+CREATE TABLE IF NOT EXISTS passwords (account_id, hash, changed_ms);
+CREATE TABLE IF NOT EXISTS totp (account_id, secret, last_step, created_ms, confirmed_ms);
+CREATE TABLE IF NOT EXISTS recovery_codes (digest, account_id);
+CREATE TABLE IF NOT EXISTS signin_links (account_id, digest, created_ms, expires_ms);
+CREATE TABLE IF NOT EXISTS sessions (
+    id, account_id, person, digest, opened_by, device, address, created_ms, last_seen_ms, expires_ms
+);
+CREATE INDEX IF NOT EXISTS sessions_by_account ON sessions (account_id, person);
 DROP TABLE daily_totals;
 CREATE TABLE daily_costs (
     account_id INTEGER NOT NULL REFERENCES accounts (id),

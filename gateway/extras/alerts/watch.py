@@ -32,7 +32,6 @@ from gateway.extras.operations import health
 from gateway.ledger.key_records import Budget
 from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.records import LedgerError
-from gateway.ledger.signin_records import PERSON_MARK
 from gateway.ledger.sql.books import Books
 from gateway.money import format_amount
 from gateway.tasks import spawn
@@ -327,7 +326,7 @@ def find_told_events(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]
             name = event.account or ""
             # Of a person in the account, whom the event names; those of orders name the order.
             is_own = event.target is None or not action.startswith("account.")
-            who = name if is_own else f"{name}{PERSON_MARK}{event.target}"
+            who = name if is_own else f"{name}/{event.target}"
             place = f" from {event.address}" if event.address else ""
             told = text.format(name=who, done=event.detail, actor=event.actor, place=place)
             account_id = books.accounts.find_id(name)

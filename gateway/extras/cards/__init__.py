@@ -68,9 +68,9 @@ def _add_to_console() -> object:
 
 
 EXTRA = Extra(
-    needs=("console",),
     adds={"console": _add_to_console},
     ledger=LedgerTables(names=("orders", "order_reversals", "order_fees")),
+    needs=("console", "signins"),
     tables={
         "billing.stripe": Table(
             _find_settings,

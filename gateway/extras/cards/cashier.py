@@ -16,7 +16,7 @@ from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.records import Fee, OrderView, Payment, Reversal
 from gateway.extras.console.fields import ConsoleError, too_many_tries, unavailable
 from gateway.extras.console.state import BooksThread
-from gateway.extras.console.throttle import Tries
+from gateway.extras.signins.throttle import Tries
 from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS

@@ -34,7 +34,7 @@ from gateway.extras.cards.stripe import Stripe
 from gateway.extras.console.dispatch import identify, read_bytes, refuse_method, render_error
 from gateway.extras.console.fields import ConsoleError, explain, too_many_tries, unavailable
 from gateway.extras.console.state import BooksThread
-from gateway.extras.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, Tries, network_of
+from gateway.extras.signins.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, Tries, network_of
 from gateway.ledger.records import Actor, Location, Refused
 from gateway.money import describe_amount, format_amount
 from gateway.tasks import spawn

@@ -5,18 +5,14 @@ holders see their balance only by `GET /v1/key`.
 
     table       the table [console] of gateway.toml
     dispatch    a request's checks in order: origin, caller, role, body; then its handler, and the reply
-    callers     who sends a request: a session, a script, or a name that a proxy vouches for; where it
-                comes from: site, address, device; headers and cookies
+    callers     who sends a request: a session, a script, or a name that a proxy vouches for
     routes      the records of one request, the decorators of handlers, idempotency
     additions   what other extras add: routes, pages, parts of pages, credentials
+    replays     replies that are kept, so that a repeated request does nothing again
     state       what all requests share: threads for books and passwords, lag, last audit
     fields      a request's fields and query, and errors as JSON
     lists       lists in pages, and as CSV
-    throttle    rate limits for what can be guessed; cookies of browsers that are known
     pages  static/    the page's files
-    signin      passwords, one-time codes, sign-in links, sessions
-    passwords   weak passwords, and password hashes
-    verbs       the same by the command line
     welcome     the operator's sign-in link at a first start
 
 The handlers of the API, by subject. console-api.md has all routes.
@@ -37,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gateway.extension import Extra, Shown, Started, Table
+from gateway.extension import Extra, LedgerTables, Shown, Started, Table
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
@@ -71,9 +67,9 @@ def _first_start(books: Books, config: Config, account: str, local: tuple[str, i
 
 
 EXTRA = Extra(
-    needs=("operations",),
+    needs=("operations", "signins"),
     tables={"console": Table(_find_settings, finish=_finish)},
-    words={"account": ""},
     start=_start,
     first_start=_first_start,
+    ledger=LedgerTables(names=("replays",), stay=("replays",)),
 )

@@ -30,6 +30,7 @@ from gateway.extras.console.routes import (
     route,
 )
 from gateway.extras.console.session import require_fresh
+from gateway.extras.signins.sessions import SignInBook
 from gateway.ledger.key_records import KeyView, Terms
 from gateway.ledger.records import AccountOrder, EntryFilter, EntryView, NotFound
 from gateway.ledger.sql.books import Books
@@ -190,7 +191,7 @@ def end_sessions(books: Books, request: ConsoleRequest) -> Answer:
     account = request.find_account(books)
     request.fields.done()
     _refuse_own(request, account.id, "sign out")
-    return Answer({"ended": books.signins.end_all_sessions(account.name)})
+    return Answer({"ended": SignInBook(books).end_all_sessions(account.name)})
 
 
 def _require_note(note: str) -> None:
@@ -228,7 +229,7 @@ def _describe_detail(books: Books, account_id: int) -> dict[str, object]:
         **views.STANDING.describe(standing),
         "entries": [views.ENTRY.describe(entry) for entry in run.entries],
         "key_list": [describe_key(key) for key in _list_keys(books, account_id)],
-        "sessions": len(books.signins.read_sessions(account_id)),
+        "sessions": len(SignInBook(books).read_sessions(account_id)),
     }
 
 

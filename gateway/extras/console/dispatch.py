@@ -41,7 +41,8 @@ from gateway.extras.console.additions import Script
 from gateway.extras.console.fields import ConsoleError
 from gateway.extras.console.routes import API_PREFIX, ROUTES, Answer, Caller, ConsoleRequest, Route
 from gateway.extras.console.state import BooksThread, ConsoleState
-from gateway.ledger.signin_records import SessionView
+from gateway.extras.signins import browsers
+from gateway.extras.signins.records import SessionView
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.console")
@@ -134,7 +135,7 @@ def _limit_changes(request: ConsoleRequest) -> None:
 
 def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
     own = callers.read_own_origins(http, gateway.config.server)
-    if not callers.is_same_site(http.headers, own, is_change=is_change):
+    if not browsers.is_same_site(http.headers, own, is_change=is_change):
         raise ConsoleError(
             403,
             "cross_site",
@@ -234,7 +235,7 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
     response.headers.update(callers.API_HEADERS)
     response.headers.update(answer.headers)
     for cookie in answer.cookies:
-        callers.write_cookie(response, cookie, gateway.config.server)
+        browsers.write_cookie(response, cookie, gateway.config.server)
     return response
 
 

@@ -22,6 +22,7 @@ from gateway.extras.console.lists import Json, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.usage import read_days
 from gateway.extras.operations import health
+from gateway.extras.signins.people import PeopleBook
 from gateway.ledger import call_records
 from gateway.ledger.observation_records import measure_latency
 from gateway.ledger.records import AccountView, count_days_left
@@ -58,7 +59,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         )
         calls = books.calls.read_page(call_records.CallFilter(account.id), None, CALLS)
         session = request.own_session
-        needs_link = not session.by_proxy and books.people.find_hash(session.signin) is None
+        needs_link = not session.by_proxy and PeopleBook(books).find_hash(session.signin) is None
         refused = books.observations.read_refusals(account.id, today * DAY_MS)
         low_nano = find_low_balance_nano(books, account.id, billing)
     spent_7d_nano, nothing = _sum_days(view, today, WEEK), call_records.Usage()

@@ -22,7 +22,6 @@ from aiohttp import web
 
 from gateway.addresses import parse_address
 from gateway.api.state import Call, Gateway
-from gateway.extras.console import signin
 from gateway.extras.console.additions import Script, ScriptRole
 from gateway.extras.console.fields import (
     ConsoleError,
@@ -33,11 +32,13 @@ from gateway.extras.console.fields import (
     read_id,
     signed_in_by_proxy,
 )
+from gateway.extras.console.replays import OtherRequest, RepeatableRequest, ReplayBook, StoredReply
 from gateway.extras.console.state import ConsoleState
-from gateway.extras.console.throttle import Cookie
+from gateway.extras.signins import signin
+from gateway.extras.signins.records import PERSON_MARK, SessionView, SignIn
+from gateway.extras.signins.throttle import Cookie
 from gateway.ledger import records
 from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
-from gateway.ledger.signin_records import PERSON_MARK, SessionView, SignIn
 from gateway.ledger.sql.books import Books
 
 T = TypeVar("T")
@@ -230,17 +231,17 @@ async def run_once(
     repeatable = _read_repeatable(request)
     fresh: list[Answer] = []  # what was answered now; the books keep only what may be repeated
 
-    def do(books: Books) -> records.StoredReply:
+    def do(books: Books) -> StoredReply:
         answer = function(books, request)
         fresh.append(answer)
         kept = answer.body if answer.kept is None else answer.kept
-        return records.StoredReply(answer.status, orjson.dumps(kept))
+        return StoredReply(answer.status, orjson.dumps(kept))
 
     try:
         kept, is_repeated = await request.run(
-            lambda books: books.replays.run_once(repeatable, partial(do, books))
+            lambda books: ReplayBook(books).run_once(repeatable, partial(do, books))
         )
-    except records.OtherRequest as error:
+    except OtherRequest as error:
         raise ConsoleError(
             409,
             "idempotency_conflict",
@@ -261,7 +262,7 @@ def _name_caller(own: SignIn) -> str:
     return f"{number}{PERSON_MARK}{own.person}" if own.person else number
 
 
-def _read_repeatable(request: ConsoleRequest) -> records.RepeatableRequest:
+def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
     key = request.http.headers.get(IDEMPOTENCY_KEY, "")
     if not key:
         raise ConsoleError(
@@ -280,7 +281,7 @@ def _read_repeatable(request: ConsoleRequest) -> records.RepeatableRequest:
     body_hash = hashlib.sha256(request.body).digest()
     # Two callers may choose the same key, so it counts for its caller and path alone.
     caller = request.script.actor if request.script else _name_caller(request.own_session.signin)
-    return records.RepeatableRequest(caller, request.http.path, key, body_hash)
+    return RepeatableRequest(caller, request.http.path, key, body_hash)
 
 
 def find_local(request: web.Request) -> tuple[str, int] | None:

@@ -15,15 +15,17 @@ from aiohttp import hdrs
 
 from gateway.admin import views
 from gateway.admin.fields import describe
-from gateway.extras.console import passwords, signin
 from gateway.extras.console.additions import find_low_balance_nano
-from gateway.extras.console.callers import describe_device, make_session_cookie, read_device_cookie
 from gateway.extras.console.fields import ConsoleError, too_many_passwords, wrong_code
 from gateway.extras.console.lists import Json
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
-from gateway.extras.console.throttle import find_device, make_cookie
+from gateway.extras.signins import passwords, signin, totp
+from gateway.extras.signins.browsers import describe_device, make_session_cookie, read_device_cookie
+from gateway.extras.signins.people import PeopleBook
+from gateway.extras.signins.records import FailedBy, Opening, SessionView
+from gateway.extras.signins.sessions import SignInBook
+from gateway.extras.signins.throttle import find_device, make_cookie
 from gateway.ledger.records import LedgerError
-from gateway.ledger.signin_records import FailedBy, Opening, SessionView
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.process import find_version
@@ -66,21 +68,21 @@ async def sign_in(request: ConsoleRequest) -> Answer:
 
 async def _try_password(
     request: ConsoleRequest, name: str, password: str, code: str | None
-) -> Answer | signin.Check | None:
+) -> Answer | totp.Check | None:
     """Return the session's answer, None for a wrong name or password, or why the code is refused."""
     hasher = request.console.hasher
-    stored = await request.run(lambda books: books.people.find_password(name))
+    stored = await request.run(lambda books: PeopleBook(books).find_password(name))
     # The hash is computed for unknown names, too, so that the time reveals nothing.
     if not await hasher.verify(password, None if stored is None else stored.hash) or not stored:
         return None
     renewed = await hasher.hash(password) if passwords.needs_rehash(stored.hash) else None
 
-    def open_session(books: Books) -> Answer | signin.Check | None:
-        checked = signin.check(books, stored.signin, code)
+    def open_session(books: Books) -> Answer | totp.Check | None:
+        checked = totp.check(books, stored.signin, code)
         if checked != "right":
             return checked
         token, opening = prepare_session(request)
-        view = books.signins.open_by_password(stored, renewed, opening)
+        view = SignInBook(books).open_by_password(stored, renewed, opening)
         return None if view is None else _answer(books, request, view, token)
 
     return await request.run(open_session)
@@ -91,7 +93,7 @@ async def _find_device(request: ConsoleRequest, name: str) -> bytes | None:
     cookie = read_device_cookie(request.http, name, request.gateway.config.server)
     if cookie is None:  # as from most strangers, whom the throttle refuses without a look
         return None
-    stored = await request.run(lambda books: books.people.find_password(name))
+    stored = await request.run(lambda books: PeopleBook(books).find_password(name))
     return find_device(cookie, name, None if stored is None else stored.hash)
 
 
@@ -124,7 +126,7 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
 @route("DELETE", "/session", "none")
 def sign_out(books: Books, request: ConsoleRequest) -> Answer:
     if request.session is not None:
-        books.signins.end_session(request.session.signin, request.session.id)
+        SignInBook(books).end_session(request.session.signin, request.session.id)
     return Answer(cookies=(make_session_cookie(None),))
 
 
@@ -134,7 +136,7 @@ def _describe_session(books: Books, request: ConsoleRequest, session: SessionVie
     models = [model for model in served if session.account.terms.allows(model)]
     low_nano = find_low_balance_nano(books, session.account.id, config.billing)
     public_url = config.server.public_url
-    has_password = books.people.find_hash(session.signin) is not None
+    has_password = PeopleBook(books).find_hash(session.signin) is not None
     return {
         "account": views.ACCOUNT.describe(session.account),
         "name": session.signin.name,
@@ -177,7 +179,7 @@ def prepare_session(request: ConsoleRequest) -> tuple[str, Opening]:
 
 
 def _answer(books: Books, request: ConsoleRequest, view: SessionView, token: str) -> Answer:
-    stored, cookies = books.people.find_hash(view.signin), [make_session_cookie(token)]
+    stored, cookies = PeopleBook(books).find_hash(view.signin), [make_session_cookie(token)]
     # Without a password there is nothing to guess, so the browser needs no separate count.
     if stored is not None:
         cookies.append(make_cookie(view.signin.name, stored))
@@ -192,21 +194,21 @@ async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy
     """
     throttle = request.console.throttle
     if throttle.take_note(how, request.address):
-        await request.run(lambda books: books.signins.note_failure(name, how))
+        await request.run(lambda books: SignInBook(books).note_failure(name, how))
     elif name is not None and throttle.take_name_note(name):
         _ = spawn(_note_if_known(request, name, how), name="sign-in-note")
 
 
 async def _note_if_known(request: ConsoleRequest, name: str, how: FailedBy) -> None:
     with suppress(LedgerError):  # nobody waits for the result
-        await request.run(lambda books: books.signins.note_failure(name, how, if_known=True))
+        await request.run(lambda books: SignInBook(books).note_failure(name, how, if_known=True))
 
 
 @route("GET", "/settings/signins", "any")
 @route("GET", "/accounts/{id}/signins", "operator")
 def list_signins(books: Books, request: ConsoleRequest) -> Answer:
     account = request.find_account(books).name
-    found = [signin.SIGNIN.describe(one) for one in books.people.read_all(account)]
+    found = [signin.SIGNIN.describe(one) for one in PeopleBook(books).read_all(account)]
     return Answer({"count": len(found), "signins": found})
 
 
@@ -233,7 +235,7 @@ async def make_signin_link(request: ConsoleRequest) -> Answer:
 def remove_signin(books: Books, request: ConsoleRequest) -> Answer:
     _require_own(request)
     account = request.find_account(books)
-    return Answer({"ended": books.people.remove(account.name, request.segment("person"))})
+    return Answer({"ended": PeopleBook(books).remove(account.name, request.segment("person"))})
 
 
 def _require_own(request: ConsoleRequest) -> None:

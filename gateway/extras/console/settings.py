@@ -6,12 +6,15 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from gateway.admin.fields import describe
-from gateway.extras.console import signin
-from gateway.extras.console.callers import make_session_cookie
 from gateway.extras.console.fields import ConsoleError, too_many_passwords, wrong_code
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.session import prepare_session, require_fresh
-from gateway.extras.console.throttle import make_cookie
+from gateway.extras.signins import signin, totp
+from gateway.extras.signins.browsers import make_session_cookie
+from gateway.extras.signins.people import PeopleBook
+from gateway.extras.signins.sessions import SignInBook
+from gateway.extras.signins.throttle import make_cookie
+from gateway.extras.signins.totp import TotpBook
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
 from gateway.times import format_iso
@@ -26,7 +29,7 @@ async def change_password(request: ConsoleRequest) -> Answer:
         current = fields.text("current_password")
         new = fields.need_text("new_password")
     signin.require_new_password(new, session.signin.name)
-    stored = await request.run(lambda books: books.people.find_hash(session.signin))
+    stored = await request.run(lambda books: PeopleBook(books).find_hash(session.signin))
     if stored is not None and session.opened_by == "password":
         await _check_current(request, stored, current or "")
     elif session.account.operator:
@@ -34,7 +37,9 @@ async def change_password(request: ConsoleRequest) -> Answer:
         await request.run(lambda books: require_fresh(books, request))
     hashed = await request.console.hasher.hash(new)
     token, opening = prepare_session(request)
-    await request.run(lambda books: books.signins.change_password(session, stored, hashed, opening))
+    await request.run(
+        lambda books: SignInBook(books).change_password(session, stored, hashed, opening)
+    )
     request.console.throttle.clear(session.signin.name)
     device = make_cookie(session.signin.name, hashed)
     return Answer(cookies=(make_session_cookie(token), device))
@@ -42,7 +47,7 @@ async def change_password(request: ConsoleRequest) -> Answer:
 
 @route("GET", "/settings/totp", "any")
 def show_totp(books: Books, request: ConsoleRequest) -> Answer:
-    found = books.totp.read(request.own_session.signin)
+    found = TotpBook(books).read(request.own_session.signin)
     since_ms = None if found is None else found.confirmed_ms
     left = 0 if found is None else found.recovery_codes
     return Answer(
@@ -57,7 +62,7 @@ def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
     request.fields.done()
     require_fresh(books, request)
     site = urlsplit(request.gateway.config.server.public_url or "").hostname
-    made = signin.begin(books, request.own_session.signin, site or "LLM gateway")
+    made = totp.begin(books, request.own_session.signin, site or "LLM gateway")
     return Answer({"secret": made.secret, "url": made.url}, 201)
 
 
@@ -67,10 +72,10 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
     code = _read_code(request)
 
     def finish(books: Books) -> tuple[str, ...] | None:
-        made = signin.finish(books, request.own_session.signin, code)
+        made = totp.finish(books, request.own_session.signin, code)
         if made is not None:
             with suppress(LedgerError):  # the codes must be shown
-                books.signins.end_other_sessions(request.own_session)
+                SignInBook(books).end_other_sessions(request.own_session)
         return made
 
     made = await request.run(finish)
@@ -83,10 +88,10 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
 async def remove_totp(request: ConsoleRequest) -> Answer:
     """Ask for codes no longer, by one of them; all other sessions end."""
     code, own = _read_code(request), request.own_session.signin
-    if await request.run(lambda books: signin.check(books, own, code)) != "right":
+    if await request.run(lambda books: totp.check(books, own, code)) != "right":
         raise wrong_code(403)
-    await request.run(lambda books: books.totp.remove(own))
-    await request.run(lambda books: books.signins.end_other_sessions(request.own_session))
+    await request.run(lambda books: TotpBook(books).remove(own))
+    await request.run(lambda books: SignInBook(books).end_other_sessions(request.own_session))
     return Answer()
 
 
@@ -109,7 +114,7 @@ def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
     own, times = request.own_session, ("created_ms", "last_seen_ms", "expires_ms")
     described = [
         {"id": one.id, "current": one.id == own.id, **describe(one, "device", "address", *times)}
-        for one in books.signins.read_own_sessions(own.signin)
+        for one in SignInBook(books).read_own_sessions(own.signin)
     ]
     return Answer({"count": len(described), "sessions": described})
 
@@ -117,14 +122,14 @@ def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
 @route("DELETE", "/sessions/{id}", "any")
 def end_session(books: Books, request: ConsoleRequest) -> Answer:
     session_id = request.segment("id")
-    books.signins.end_session(request.own_session.signin, session_id)
+    SignInBook(books).end_session(request.own_session.signin, session_id)
     is_own = session_id == request.own_session.id
     return Answer(cookies=(make_session_cookie(None),) if is_own else ())
 
 
 @route("DELETE", "/sessions", "any")
 def end_other_sessions(books: Books, request: ConsoleRequest) -> Answer:
-    return Answer({"revoked": books.signins.end_other_sessions(request.own_session)})
+    return Answer({"revoked": SignInBook(books).end_other_sessions(request.own_session)})
 
 
 async def _check_current(request: ConsoleRequest, stored: str, current: str) -> None:

@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from gateway.extras.console import passwords
 from gateway.extras.console.fields import busy
-from gateway.extras.console.throttle import SignInThrottle, Tries
+from gateway.extras.signins import passwords
+from gateway.extras.signins.throttle import SignInThrottle, Tries
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, AuditReport, Location
 from gateway.ledger.sql.books import Books

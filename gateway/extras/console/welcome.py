@@ -7,7 +7,7 @@ import os
 from gateway.addresses import make_tunnel_command
 from gateway.config.records import Config, Server
 from gateway.extension import Shown
-from gateway.extras.console import signin
+from gateway.extras.signins import signin
 from gateway.ledger.sql.books import Books
 
 

@@ -10,12 +10,11 @@ from typing import Final, get_args
 
 from gateway.api.state import Call
 from gateway.extras.console.additions import Addition, Credential, Script
-from gateway.extras.console.callers import nobody, note_failure
+from gateway.extras.console.callers import nobody, note_failure, take_try
 from gateway.extras.console.fields import ConsoleError, too_many_tries
 from gateway.extras.console.routes import Answer, ConsoleRequest, route
 from gateway.extras.console.session import require_fresh
 from gateway.extras.console.state import ConsoleState
-from gateway.extras.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, network_of
 from gateway.extras.script_tokens import tokens
 from gateway.extras.script_tokens.book import TokenBook
 from gateway.extras.script_tokens.records import PREFIX, TokenRole, TokenTerms
@@ -34,10 +33,9 @@ async def find_script(secret: str, call: Call, console: ConsoleState) -> Script:
         nobody(call), lambda books: (tokens.find_token(books, secret), books.clock())
     )
     if token is None:
-        tries = console.find_tries("tokens", ADDRESS_TRIES, ADDRESS_SECONDS)
         # Only wrong tokens are counted: else strangers behind one address could lock a script out.
         await note_failure(call, console, "token")
-        wait_seconds = tries.take(network_of(call.visit["address"]))
+        wait_seconds = take_try(call, console, "tokens")
         if wait_seconds:
             message = f"Too many wrong tokens. Wait {wait_seconds} seconds, then try again."
             raise too_many_tries(wait_seconds, message)

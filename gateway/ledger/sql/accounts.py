@@ -14,6 +14,7 @@ from typing import Final
 
 import orjson
 
+from gateway.extension import find_ledger_tables
 from gateway.ledger import checks
 from gateway.ledger.call_records import Spent, StatementLine
 from gateway.ledger.key_records import TermChanges, Terms
@@ -32,7 +33,6 @@ from gateway.ledger.sql.database import (
     KEY_WORKS,
     PART,
     AccountColumns,
-    Database,
     Part,
     describe_changes,
     join_parts,
@@ -41,9 +41,7 @@ from gateway.ledger.sql.database import (
     view_account,
     write_terms,
 )
-from gateway.ledger.sql.people import PeopleBook
 from gateway.ledger.sql.rows import Draft, post_entry
-from gateway.ledger.sql.signins import SignInBook
 from gateway.money import format_amount
 from gateway.times import DAY_MS
 
@@ -67,8 +65,7 @@ _STANDINGS: Final = f"""
         (
             SELECT count(*) FROM keys WHERE keys.account_id = accounts.id AND {KEY_WORKS}
         ),
-        (SELECT max(last_used_ms) FROM keys WHERE keys.account_id = accounts.id),
-        EXISTS (SELECT 1 FROM passwords WHERE passwords.account_id = accounts.id)
+        (SELECT max(last_used_ms) FROM keys WHERE keys.account_id = accounts.id)
     ))
     FROM accounts WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
 """  # noqa: S608 - built from constants
@@ -90,11 +87,6 @@ _NO_TERMS: Final = Terms()
 
 
 class AccountBook(Part):
-    def __init__(self, database: Database, people: PeopleBook, signins: SignInBook) -> None:
-        super().__init__(database)
-        self._people = people
-        self._signins = signins
-
     def read(self, name: str) -> AccountView:
         return self._database.read_account(name)
 
@@ -156,7 +148,12 @@ class AccountBook(Part):
         # Only these are summed, so a page costs the same however many accounts exist.
         ids, now_ms = orjson.dumps(account_ids).decode(), self._database.clock()
         rows = self._database.read_rows(_STANDINGS, {"ids": ids, "today": today, "now": now_ms})
-        found = {view.account.id: view for view in map(_make_standing, rows)}
+        more: defaultdict[int, dict[str, object]] = defaultdict(dict)
+        for tables in find_ledger_tables().values():
+            if tables.describe_accounts is not None:
+                for id_, told in tables.describe_accounts(self._database, account_ids).items():
+                    more[id_] |= told
+        found = {row[0]: _make_standing(row, more[row[0]]) for row in rows}
         return [found[account_id] for account_id in account_ids if account_id in found]
 
     def create(
@@ -180,7 +177,9 @@ class AccountBook(Part):
                 raise Conflict(
                     f"there is an account '{name}' already", code="name_taken", field="name"
                 )
-            self._people.require_free_name(name)
+            for tables in find_ledger_tables().values():
+                if tables.free_name is not None:
+                    tables.free_name(self._database, name)
             now_ms = self._database.clock()
             row = {"name": name, "operator": operator, "created_ms": now_ms, **write_terms(terms)}
             account_id = self._database.insert_numbered("accounts", row)
@@ -193,7 +192,7 @@ class AccountBook(Part):
             return self._database.read_account(name)
 
     def edit(self, name: str, changes: TermChanges, *, operator: bool | None = None) -> AccountView:
-        """Change terms or role; a new role ends sessions and links. The last operator stays one."""
+        """Change terms or role; a new role ends what lets people act. The last operator stays one."""
         if not changes and operator is None:
             raise Refused("nothing to change; give a limit, models or a role")
         checks.require_terms(replace(_NO_TERMS, **changes))
@@ -202,8 +201,10 @@ class AccountBook(Part):
             said = describe_changes(changes)
             if operator is not None and operator != account.operator:
                 self._require_operators(account)
-                # A session made in the other role would keep that role's limits.
-                self._signins.end_all(account.id)
+                # Who acts since before the change would keep the other role's limits.
+                for tables in find_ledger_tables().values():
+                    if tables.end_access is not None:
+                        tables.end_access(self._database, account.id)
                 self._database.update("accounts", account.id, {"operator": operator})
                 said.append("made an operator" if operator else "no longer an operator")
             columns = write_terms(replace(account.terms, **changes))
@@ -242,11 +243,11 @@ class AccountBook(Part):
 
 
 def _make_standing(
-    row: tuple[*AccountColumns, int, int, int, int, int, int, int, int | None, int],
+    row: tuple[*AccountColumns, int, int, int, int, int, int, int, int | None],
+    more: Mapping[str, object],
 ) -> StandingView:
-    keys, last_used_ms, has_password = row[17:]
     spent = Spent(*map(join_parts, row[11:17:2], row[12:17:2]))
-    return StandingView(view_account(row[:11]), spent, keys, last_used_ms, bool(has_password))
+    return StandingView(view_account(row[:11]), spent, *row[17:], more)
 
 
 _KINDS: Final = ("before", "credit", "code", "card", "charge", "correction")

@@ -6,31 +6,18 @@ and blocks until it is committed. What it changes is also noted as an event, und
 Every call may raise LedgerError when the ledger cannot be used. Besides that, reads raise NotFound
 for what does not exist, and changes raise Refused or one of its kinds.
 
-Small parts follow. Events: who did what, apart from requests. Replies to requests that are made once.
-One-time codes of holders: things that work once are compared and marked in one statement, so that of two
-requests with the same code only one succeeds.
+A small part follows. Events: who did what, apart from requests. Extras have parts of their own, which
+whoever uses them makes of the books.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from gateway.ledger.records import (
-    MAX_INTEGER,
-    AuditReport,
-    Conflict,
-    EventView,
-    MoveRecord,
-    NodeView,
-    NotFound,
-    OtherRequest,
-    RepeatableRequest,
-    StoredReply,
-)
-from gateway.ledger.signin_records import SignIn, TotpView
+from gateway.ledger.records import MAX_INTEGER, AuditReport, EventView, MoveRecord, NodeView
 from gateway.ledger.sql.accounts import AccountBook, StatementBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.calls import CallBook
@@ -38,8 +25,6 @@ from gateway.ledger.sql.database import Connection, Database, Part, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
 from gateway.ledger.sql.observations import ObservationBook
-from gateway.ledger.sql.people import PeopleBook
-from gateway.ledger.sql.signins import SignInBook
 from gateway.ledger.sql.usage import UsageBook
 
 _SQL: Final = read_script(__file__)
@@ -51,10 +36,7 @@ class Books(Database):
 
     def __init__(self, connection: Connection, clock: Callable[[], int]) -> None:
         super().__init__(connection, clock)
-        self.people = PeopleBook(self)
-        self.signins = SignInBook(self, self.people)
-        self.totp = TotpBook(self, self.people)
-        self.accounts = AccountBook(self, self.people, self.signins)
+        self.accounts = AccountBook(self)
         self.budgets = BudgetBook(self)
         self.keys = KeyBook(self, self.budgets)
         self.entries = EntryBook(self)
@@ -63,7 +45,6 @@ class Books(Database):
         self.usage = UsageBook(self)
         self.statements = StatementBook(self)
         self.events = EventBook(self)
-        self.replays = ReplayBook(self)
 
     @abstractmethod
     def audit(self) -> AuditReport:
@@ -156,87 +137,3 @@ def _make_pattern(part: str | None) -> str | None:
     # The backslash first, as it escapes the other two.
     literal = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{literal}%"
-
-
-class ReplayBook(Part):
-    def run_once(
-        self, repeatable: RepeatableRequest, do: Callable[[], StoredReply]
-    ) -> tuple[StoredReply, bool]:
-        """Call `do`, or return the reply of the first call; and whether there was one before.
-
-        `do` runs in the transaction that keeps its reply: both are committed, or neither.
-        Raises OtherRequest if the idempotency key was used before with another body.
-        """
-        where = (repeatable.caller, repeatable.route, repeatable.idempotency_key)
-        with self._database.changing():
-            row = self._database.read_one(_SQL["find reply"], where)
-            if row is not None:
-                request, status, reply = row
-                if request != repeatable.request:
-                    raise OtherRequest("this Idempotency-Key was used before, for another request")
-                return StoredReply(status, reply), True
-            # Inside this transaction: a crash leaves neither an effect without its reply, nor the reverse.
-            kept = do()
-            told = (repeatable.request, kept.status, kept.reply, self._database.clock())
-            self._database.change(_SQL["keep reply"], (*where, *told))
-            return kept, False
-
-
-_USE_CODE: Final = "DELETE FROM recovery_codes WHERE account_id = ? AND person = ? AND digest = ?"
-_ADD_CODE: Final = "INSERT INTO recovery_codes (account_id, person, digest) VALUES (?, ?, ?)"
-
-
-class TotpBook(Part):
-    """Keys of apps are kept in the clear, recovery codes by their SHA-256."""
-
-    def __init__(self, database: Database, people: PeopleBook) -> None:
-        super().__init__(database)
-        self._people = people
-
-    def read(self, signin: SignIn) -> TotpView | None:
-        row = self._database.read_one(_SQL["totp"], signin.key)
-        return None if row is None else TotpView(bytes(row[0]), *row[1:])
-
-    def propose(self, signin: SignIn, secret: bytes) -> None:
-        """Keep a key for a set-up, in place of an earlier one.
-
-        Raises Conflict after a set-up, and for a person who has a name but no password.
-        """
-        with self._database.changing():
-            if signin.person and self._people.find_hash(signin) is None:
-                raise Conflict("one-time codes are asked for beside a password; set one first")
-            row = (*signin.key, secret, self._database.clock())
-            if not self._database.change(_SQL["propose"], row):
-                raise Conflict("one-time codes are set up already; remove them first")
-
-    def confirm(self, signin: SignIn, secret: bytes, step: int, digests: Sequence[bytes]) -> None:
-        """End the set-up, by the code of a step: codes are asked for from now on.
-
-        `digests` are those of the recovery codes. Raises Conflict if that key is not proposed.
-        """
-        with self._database.changing():
-            row = (self._database.clock(), step, *signin.key, secret)
-            if not self._database.change(_SQL["confirm"], row):
-                raise Conflict("the set-up was begun anew meanwhile, or has been finished")
-            for digest in digests:
-                self._database.change(_ADD_CODE, (*signin.key, digest))
-            self._people.note("account.totp", signin, "set up")
-
-    def use_step(self, signin: SignIn, step: int) -> bool:
-        """Use a time step up; return False if it, or a later one, was used before."""
-        return bool(self._database.change(_SQL["use step"], (step, *signin.key, step)))
-
-    def use_recovery_code(self, signin: SignIn, digest: bytes) -> bool:
-        """Use a recovery code up; return False if there is none."""
-        with self._database.changing():
-            if not self._database.change(_USE_CODE, (*signin.key, digest)):
-                return False
-            self._people.note("account.recovery_code", signin)
-            return True
-
-    def remove(self, signin: SignIn) -> None:
-        """Stop asking for codes. Raises NotFound if there is no set-up."""
-        with self._database.changing():
-            if not self._people.delete(signin, "recovery_codes", "totp"):
-                raise NotFound(f"account '{signin.name}' has no one-time codes")
-            self._people.note("account.totp", signin, "removed")

@@ -29,11 +29,10 @@ from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, expl
 from gateway.times import unix_ms
 
 _LEFT_OUT: Final = (
-    *("changes", "checkpoints", "sessions", "signin_links", "replays", "extra_tables"),
+    *("changes", "checkpoints", "extra_tables"),
     *("folded", "daily_totals", "entries_by_account", *folds.FILES),
 )
-"""Tables that concern the processes that use this database, and the browsers signed in by it; and what
-follows from the others."""
+"""Tables that concern the processes that use this database, and what follows from the others."""
 CHARGE_COLUMN: Final = "charge_id"
 """It follows from the entries, and PostgreSQL has no such column."""
 _CHECKS: Final = (

@@ -80,14 +80,14 @@ async def test_a_new_password_is_told_to_operator_and_holder_once(tmp_path: Path
             with served.open_books() as books:
                 account_id = books.accounts.find_id(HOLDER)
                 AlertBook(books).set_hook(account_id, Hook(own.url, "whsec_own", None))
-                books.signins.set_password(HOLDER, "hash")
-                books.signins.set_password(HOLDER, "another hash")
+                books.note("account.password", account=HOLDER)
+                books.note("account.password", account=HOLDER)
             told = await arrive(receiver, "password_changed", 2)
             assert {one["account"] for one in told} == {HOLDER}
             assert "was changed by cli" in told[0]["text"]
             await arrive(own, "password_changed", 2)
             with served.open_books() as books:
-                books.signins.set_password(HOLDER, "a third hash")
+                books.note("account.password", account=HOLDER)
             await arrive(receiver, "password_changed", 3)
 
 

@@ -7,21 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.extras.console import passwords
 from tests.extras.console.kit import Console, open_console
-from tests.extras.console.session import LOG2_N, P
-
-
-@pytest.fixture
-def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash as `session.STORED` is hashed."""
-    monkeypatch.setattr(passwords, "LOG2_N", LOG2_N)
-    monkeypatch.setattr(passwords, "P", P)
-
-
-@pytest.fixture(autouse=True)
-def password_cost(cheap_passwords: None) -> None:
-    """Override this where the real cost is wanted."""
+from tests.extras.signins.conftest import cheap_passwords, password_cost  # noqa: F401 - fixtures
+from tests.ledger.sql.conftest import books, clock, place  # noqa: F401 - fixtures
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.extras.console.routes import ConsoleRequest
 from gateway.extras.console.state import BooksThread, ConsoleState
+from gateway.extras.signins.records import SessionView
 from gateway.ledger.records import AccountView
-from gateway.ledger.signin_records import SessionView
 from tests.support.records import make_call
 
 

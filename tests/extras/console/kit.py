@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.extras.console import signin
+from gateway.extras.signins import signin
 from tests.support.served import HOLDER, Reply, Served, open_served, start_served
 
 API: Final = "/console/api"

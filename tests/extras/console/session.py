@@ -11,14 +11,13 @@ from typing import Final
 
 import pytest
 
+from gateway.extras.signins.sessions import SignInBook
 from gateway.ledger.sql.books import Books
 from tests.extras.console.kit import API, Console, open_console
+from tests.extras.signins.visits import LOG2_N, P
 from tests.support.served import HOLDER, OPERATOR, Reply
 
 PASSWORD: Final = "correct horse battery"
-LOG2_N: Final = 5
-P: Final = 1
-"""Parameters of scrypt for tests."""
 SET_HASH: Final = "UPDATE passwords SET hash = ? WHERE account_id = 1"
 SESSION: Final = f"{API}/session"
 PUBLIC: Final = 'public_url = "https://llm.example.com"'
@@ -39,7 +38,7 @@ OUTDATED: Final = _hash_password(LOG2_N - 1)
 
 def seed_passwords(books: Books) -> None:
     for name in (HOLDER, OPERATOR):
-        books.signins.set_password(name, STORED)
+        SignInBook(books).set_password(name, STORED)
 
 
 async def sign_in(

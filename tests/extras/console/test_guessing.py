@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 import sqlite3
 from contextlib import closing
@@ -12,31 +11,28 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.extras.console import passwords, throttle
-from gateway.extras.console.throttle import SignInThrottle, Tries, find_device, make_cookie
+from gateway.extras.signins import passwords, throttle
 from tests import ROOT
 from tests.extras.console.kit import API, Console, open_console, start_console
 from tests.extras.console.session import (
-    LOG2_N,
     OUTDATED,
     PASSWORD,
     SESSION,
     SET_HASH,
     STORED,
-    P,
     open_with_passwords,
     read_events,
     seed_passwords,
     sign_in,
     sign_in_by_link,
 )
+from tests.extras.signins.visits import LOG2_N, P
 from tests.support.rows import each_row
 from tests.support.served import HOLDER, OPERATOR, OTHER, Reply
 from tests.support.waiting import until
 
 console = open_with_passwords
 Costs = list[tuple[int, int, int]]
-HASH: Final = "scrypt$15$8$3$c2FsdA==$aGFzaA=="
 FAIL2BAN: Final = re.compile(r"<!-- fail2ban -->.*?\nfailregex = ([^\n]+)\n", re.DOTALL)
 
 
@@ -163,51 +159,3 @@ async def test_fail2ban_finds_failures_and_nothing_else(tmp_path: Path) -> None:
         hosts = [match["host"] for match in pattern.finditer(process.log)]
     assert hosts == ["203.0.113.5", "127.0.0.1"]
     assert "somebody" not in process.log
-
-
-# ---- browsers that are known ---------------------------------------------------------------------
-
-
-def test_a_device_cookie_is_of_one_account_and_password() -> None:
-    made, again = make_cookie("alice", HASH), make_cookie("alice", HASH)
-    device = find_device(made.value, "alice", HASH)
-    assert device is not None
-    assert len(device) == 16
-    for name, stored in (("bob", HASH), ("alice", HASH.replace("15", "16")), ("alice", None)):
-        assert find_device(made.value, name, stored) is None
-    assert again.name == made.name != make_cookie("bob", HASH).name
-    assert find_device(again.value, "alice", HASH) != device, "each browser has its own count"
-    assert made.value not in repr(made)
-    raw = base64.urlsafe_b64decode(made.value)
-    broken = [
-        base64.urlsafe_b64encode(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]).decode()
-        for place in (0, 15, 16, 47)
-    ]
-    value = made.value
-    short = ["", "=", "A", "A" * 21, "A" * 22, "A" * 64, value[:-1], f"{value}A", f"{value}AAAA"]
-    for text in (*broken, *short, f" {value}", f"{value}\n", "\xff", "x" * 8000):
-        assert find_device(text, "alice", HASH) is None
-
-
-# ---- memory, beside the examples of `plain.sign_in` ----------------------------------------------
-
-
-def test_names_are_bounded_and_not_kept_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long they are; the latest are kept, of names as of addresses."""
-    monkeypatch.setattr(throttle, "MAX_KNOWN", 50)
-    signins = SignInThrottle(lambda: 1000.0)
-    for number in range(70):
-        signins.take(f"{number}" * 400, f"2001:db8:{number:x}::1")
-    assert [len(key) for key in signins._names] == [16] * 50
-    assert len(signins._addresses._times) == 50
-    waits = [signins.take("69" * 400, f"10.0.{number}.1") for number in range(5)]
-    assert waits == [0, 0, 0, 0, 1]
-
-
-def test_the_least_lately_tried_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttle, "MAX_KNOWN", 3)
-    tries = Tries(2, 1e9, clock=lambda: 1000.0)
-    for name in ("first", "second", "third", "first", "one more"):
-        tries.take(name)
-    assert tries.take("first") > 0
-    assert [tries.take("second"), tries.take("second")] == [0, 0]

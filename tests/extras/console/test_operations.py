@@ -14,7 +14,7 @@ import pytest
 from gateway.admin import backups
 from gateway.admin.fields import name_process
 from gateway.config.records import Reload
-from gateway.extras.console import signin
+from gateway.extras.signins import signin
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks

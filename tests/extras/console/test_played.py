@@ -39,9 +39,9 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
-from gateway.extras.console import signin
 from gateway.extras.console.fields import parse_moment_ms
-from gateway.extras.console.throttle import SignInThrottle, Tries
+from gateway.extras.signins import totp
+from gateway.extras.signins.throttle import SignInThrottle, Tries
 from gateway.times import DAY_MS, unix_ms
 from tests.extras.console.calls import Past, add_calls
 from tests.extras.console.kit import API, Console, open_console, read_cookie, read_pages
@@ -134,8 +134,8 @@ def add_past(console: Console, account: str, key: str, when: str, *terms: str) -
 
 def compute_code(found: re.Match[str]) -> str:
     """Return the one-time code that an app with this secret shows, perhaps in some steps' time."""
-    step = unix_ms() // signin.STEP_MS + int(found[2] or 0)
-    return signin.compute_code(base64.b32decode(found[1]), step)
+    step = unix_ms() // totp.STEP_MS + int(found[2] or 0)
+    return totp.compute_code(base64.b32decode(found[1]), step)
 
 
 async def answer(

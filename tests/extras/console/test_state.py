@@ -18,7 +18,6 @@ from unittest.mock import Mock
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.extras.console.callers import make_session_cookie
 from gateway.extras.console.fields import (
     ConsoleError,
     explain,
@@ -38,6 +37,7 @@ from gateway.extras.console.state import (
     PasswordHasher,
     ProcessState,
 )
+from gateway.extras.signins.browsers import make_session_cookie
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sql.books import Books
@@ -192,7 +192,7 @@ async def test_the_loop_goes_on_while_passwords_are_hashed(monkeypatch: pytest.M
     """The hash ends only once the loop did something else meanwhile."""
     gate = threading.Event()
     for work in ("hash_password", "verify_password"):
-        monkeypatch.setattr(f"gateway.extras.console.passwords.{work}", lambda *_: gate.wait(10))
+        monkeypatch.setattr(f"gateway.extras.signins.passwords.{work}", lambda *_: gate.wait(10))
     hasher = PasswordHasher()
     start = asyncio.get_running_loop().create_task
     tasks = [start(hasher.hash("x")), start(hasher.verify("x", None))]

@@ -8,8 +8,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.extras.console.signin import SigninLink
 from gateway.extras.console.welcome import describe_link
+from gateway.extras.signins.signin import SigninLink
 from tests.support.process import GatewayProcess
 from tests.support.running import find_first_key
 from tests.support.settings import load

@@ -24,10 +24,8 @@ from gateway.extras.postgres.schema import (
 )
 from gateway.extras.postgres.session import Session, connect
 from gateway.ledger.base import Key
-from gateway.ledger.opening import open_books
-from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerMissing
+from gateway.ledger.records import LedgerError, LedgerMissing
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.signin_records import Opening, StoredPassword
 from tests.extras.postgres.cluster import name_of, run_cluster
 from tests.extras.postgres.databases import ask
 from tests.extras.postgres.fixtures import need_server
@@ -246,36 +244,6 @@ async def test_sums_stay_of_requests_that_were_dropped(ledger_url: str) -> None:
         ((provider, usage, costs),) = books.usage.sum_with_costs("provider")
         assert books.audit().problems == ()
     assert (provider, usage.cost_nano, costs.margin_nano) == ("unknown", 300, 100)
-
-
-def test_the_own_sign_ins_of_accounts_are_kept(ledger_url: str) -> None:
-    """Passwords, codes, links and sessions go on as they were, under no person's name."""
-    location = DatabaseUrl(ledger_url)
-    opening = Opening("ses_1", b"s" * 32, "Firefox on Linux", "192.0.2.7")
-    with open_books(location) as books:
-        books.accounts.create("ann")
-        own = books.people.read("ann")
-        books.signins.set_password("ann", "a hash")
-        books.signins.open_by_password(StoredPassword(own, "a hash"), None, opening)
-        books.signins.set_link("ann", b"l" * 32, books.clock() + 60_000)
-        books.totp.propose(own, b"k" * 20)
-        books.totp.confirm(own, b"k" * 20, 7, [b"1" * 32])
-        (before,), codes = books.people.read_all("ann"), books.totp.read(own)
-    with closing(connect(ledger_url)) as session:
-        made = describe(session)
-        session.run(BACK_TO_5)
-        assert describe(session) != made
-    with open_books(location) as books:
-        (after,) = books.people.read_all("ann")
-        assert after == replace(before, created_ms=after.created_ms)
-        assert books.totp.read(own) == codes
-        assert books.people.find_hash(own) == "a hash"
-        assert books.totp.use_recovery_code(own, b"1" * 32)
-        assert books.signins.find_session(opening.digest) is not None
-        linked = replace(opening, id="ses_2", digest=b"t" * 32)
-        assert books.signins.open_by_link(b"l" * 32, linked) is not None
-    with closing(connect(ledger_url)) as session:
-        assert (read_version(session), describe(session)) == (VERSION, made)
 
 
 def test_nobody_upgrades_beneath_nodes_that_serve(ledger_url: str) -> None:

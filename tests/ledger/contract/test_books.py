@@ -12,14 +12,7 @@ import pytest
 
 from gateway.ledger.call_records import CallFilter
 from gateway.ledger.observation_records import UpstreamFailure
-from gateway.ledger.records import (
-    Conflict,
-    EntryView,
-    NotFound,
-    Refused,
-    RepeatableRequest,
-    StoredReply,
-)
+from gateway.ledger.records import Conflict, EntryView, NotFound, Refused
 from gateway.ledger.sql.books import Books
 from tests.ledger.contract.kit import (
     NOW_MS,
@@ -54,20 +47,10 @@ def credit(books: Books) -> EntryView:
     return books.entries.post("a", "credit", 7, note="n", idempotency_key="k")
 
 
-def run_once(books: Books) -> StoredReply:
-    def do() -> StoredReply:
-        books.entries.post("a", "credit", 7, note="")
-        return StoredReply(201, b"reply")
-
-    kept, _ = books.replays.run_once(RepeatableRequest("1", "/route", "key", b"r" * 32), do)
-    return kept
-
-
-@pytest.mark.parametrize("do", [credit, run_once])
-def test_what_is_repeated_is_done_once(place: Place, do: Callable[[Books], object]) -> None:
-    """A credit with an idempotency key, a request of a console: all answers are one."""
+def test_what_is_repeated_is_done_once(place: Place) -> None:
+    """A credit with an idempotency key: all answers are one."""
     place.add_account(credit_nano=0)
-    results = race(place, do)
+    results = race(place, credit)
     assert results == results[:1] * RACERS
     assert place.read_balance() == 7
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger.records import (
-    LedgerError,
-    OtherRequest,
-    Refused,
-    RepeatableRequest,
-    StoredReply,
-)
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
 from tests.ledger.player import Clock
 from tests.ledger.sql.places import ONLY_SQLITE, BooksPlace
@@ -63,39 +57,3 @@ def test_a_long_statement_is_given_up(books: Books) -> None:
     long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
     with pytest.raises(LedgerError, match="interrupted"):
         books.read_number(long)
-
-
-REPEATABLE = RepeatableRequest("1", "/route", "key", b"r" * 32)
-
-
-def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: Books) -> None:
-    def credit() -> StoredReply:
-        books.entries.post("a", "credit", 5, note="")
-        return StoredReply(201, b"reply")
-
-    def fail() -> StoredReply:
-        credit()
-        raise Refused("no")
-
-    with pytest.raises(Refused):
-        books.replays.run_once(REPEATABLE, fail)
-    assert books.accounts.read("a").balance_nano == 1000
-    assert books.replays.run_once(REPEATABLE, credit) == (StoredReply(201, b"reply"), False)
-    assert books.replays.run_once(REPEATABLE, fail) == (StoredReply(201, b"reply"), True)
-    assert books.accounts.read("a").balance_nano == 1005
-
-
-@pytest.mark.parametrize(
-    ("account_id", "route", "key"), [(2, "/route", "key"), (1, "/other", "key"), (1, "/route", "k")]
-)
-def test_an_idempotency_key_is_of_one_account_and_route(
-    books: Books, account_id: int, route: str, key: str
-) -> None:
-    books.accounts.create("b", credit_nano=0, operator=False)
-    books.replays.run_once(REPEATABLE, lambda: StoredReply(200, b"first"))
-    other = RepeatableRequest(str(account_id), route, key, b"r" * 32)
-    assert books.replays.run_once(other, lambda: StoredReply(200, b"second"))[1] is False
-    with pytest.raises(OtherRequest):
-        books.replays.run_once(
-            RepeatableRequest("1", "/route", "key", b"o" * 32), lambda: StoredReply(200, b"")
-        )

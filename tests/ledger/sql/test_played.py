@@ -1,8 +1,8 @@
 """Sessions with the operator's books, played as they are written in `played/` and by extras, in both databases.
 
 They begin with the account `a`, credited 1000 nano-units, and end with an audit. `$ charge key_1 70
-model=m lasts=5` writes a request, `$ sql` asks the database, and `$ read only` lets these books write no more. A sign-in
-has three sessions at most. `tests/ledger/player.py` says more.
+model=m lasts=5` writes a request, `$ sql` asks the database, and `$ read only` lets these books write no more.
+`tests/ledger/player.py` says more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.ledger.sql import signins
 from gateway.ledger.sql.books import Books
 from tests import ROOT
 from tests.ledger.contract.kit import settlement
@@ -60,7 +59,6 @@ class BooksSession(Session):
 async def test_a_session_goes_as_it_is_written(
     books: Books, clock: Clock, place: BooksPlace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(signins, "MAX_SESSIONS", 3)
     for module in find_modules("rows").values():
         if hasattr(module, "number_ids"):
             module.number_ids(monkeypatch)

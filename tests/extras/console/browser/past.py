@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import keys
-from gateway.extras.console import signin
+from gateway.extras.signins import signin
 from gateway.ids import find_first_id
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms

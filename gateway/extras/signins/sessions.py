@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Final
 
-from gateway.ledger.records import Conflict, LedgerError, NotFound
-from gateway.ledger.signin_records import (
+from gateway.extras.signins.people import LIVE, PeopleBook, count_sessions
+from gateway.extras.signins.records import (
     OPERATOR_SESSION_MS,
     SESSION_MS,
     FailedBy,
@@ -23,6 +23,7 @@ from gateway.ledger.signin_records import (
     SignIn,
     StoredPassword,
 )
+from gateway.ledger.records import Conflict, LedgerError, NotFound
 from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     AccountColumns,
@@ -32,7 +33,6 @@ from gateway.ledger.sql.database import (
     read_script,
     view_account,
 )
-from gateway.ledger.sql.people import LIVE, PeopleBook, count_sessions
 
 SEEN_EVERY_MS: Final = 60_000
 """The precision of a session's last use, in ms: each update is a write."""
@@ -67,9 +67,9 @@ _SIGNED_IN: Final = "UPDATE passwords SET signed_in_ms = ? WHERE account_id = ? 
 class SignInBook(Part):
     """Passwords as hashes, sign-in links and sessions by the SHA-256 of their token."""
 
-    def __init__(self, database: Database, people: PeopleBook) -> None:
+    def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._people = people
+        self._people = PeopleBook(database)
 
     def set_password(self, account: str, password_hash: str, person: str = "") -> int:
         """Set it and end all sessions and links of this sign-in; return how many sessions.

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.verbs import VERBS, find_words, load_verbs
-from gateway.extras.console import verbs
-from gateway.extras.console.passwords import verify_password
+from gateway.extras.signins import verbs
+from gateway.extras.signins.passwords import verify_password
+from gateway.extras.signins.people import PeopleBook
+from gateway.extras.signins.sessions import SignInBook
 from gateway.ledger.opening import open_books
 from tests.admin.visits import NAME
-from tests.extras.console.visits import open_by_link, set_up_totp
+from tests.extras.signins.visits import open_by_link, set_up_totp
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
 
@@ -51,7 +53,7 @@ def test_a_password_comes_from_one_line_of_stdin(
     answer = signed.done("account", "passwd", NAME)
     assert (answer.out, answer.err) == ("", "The password of account alice is set.\n")
     with open_books(signed.database) as books:
-        stored = books.people.find_hash(books.people.read(NAME))
+        stored = PeopleBook(books).find_hash(PeopleBook(books).read(NAME))
     assert stored is not None
     assert verify_password("correct horse", stored)
 
@@ -78,7 +80,7 @@ def test_a_terminal_asks_twice_without_showing(
     answer = signed.run("account", "passwd", NAME)
     assert answer.code == code
     with open_books(signed.database) as books:
-        assert (books.people.find_password(NAME) is not None) is (code == 0)
+        assert (PeopleBook(books).find_password(NAME) is not None) is (code == 0)
 
 
 def test_no_stdin_is_refused(signed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +100,7 @@ def test_a_password_by_the_command_line_ends_sessions(
 
 def test_codes_are_removed_for_somebody_who_lost_the_app(signed: Cli) -> None:
     with open_books(signed.database) as books:
-        books.signins.set_password(NAME, "hash", "dana")
+        SignInBook(books).set_password(NAME, "hash", "dana")
         for person in ("", "dana"):
             set_up_totp(books, NAME, person)
     removed = signed.done("account", "remove-totp", NAME, "--for", "dana")

@@ -1,4 +1,4 @@
--- Statements of `signins`.
+-- Statements of `sessions`.
 
 --: crowd out
 DELETE FROM sessions WHERE account_id = :account AND person = :person AND id NOT IN (

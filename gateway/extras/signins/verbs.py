@@ -9,7 +9,10 @@ from gateway.addresses import make_tunnel_command
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
-from gateway.extras.console import signin
+from gateway.extras.signins import signin
+from gateway.extras.signins.people import PeopleBook
+from gateway.extras.signins.sessions import SignInBook
+from gateway.extras.signins.totp import TotpBook
 from gateway.times import format_moment
 
 _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
@@ -37,11 +40,11 @@ def account_passwd(command: Command, name: str, person: str | None) -> None:
     """
     books = command.open_books()
     # An unknown name is refused before a password is asked for.
-    books.people.read(name)
+    PeopleBook(books).read(name)
     ended = signin.set_password(books, name, read.new_password(_MAX_LINE_BYTES), person or "")
     note = f" Sessions ended: {ended}." if ended else ""
     command.say(
-        f"The password of account {books.people.read(name, person or '').name} is set.{note}"
+        f"The password of account {PeopleBook(books).read(name, person or '').name} is set.{note}"
     )
 
 
@@ -65,7 +68,7 @@ def account_signin_link(command: Command, name: str, person: str | None) -> None
     books = command.open_books()
     link = signin.make_signin_link(books, name, person or "")
     command.say(
-        f"This link signs in as {books.people.read(name, person or '').name} once, until"
+        f"This link signs in as {PeopleBook(books).read(name, person or '').name} once, until"
         f" {format_moment(link.expires_ms)} UTC. Earlier links no longer work."
     )
     if tunnel is not None and server.public_url is None:
@@ -76,7 +79,7 @@ def account_signin_link(command: Command, name: str, person: str | None) -> None
 @verb("account signins", "account signins alice", "account signins alice --json", _NAME)
 def account_signins(command: Command, name: str) -> None:
     """List who signs in to an account: its own sign-in, and people with one of their own."""
-    command.show_list(command.open_books().people.read_all(name), signin.SIGNIN)
+    command.show_list(PeopleBook(command.open_books()).read_all(name), signin.SIGNIN)
 
 
 @verb(
@@ -87,7 +90,7 @@ def account_signins(command: Command, name: str) -> None:
 )
 def account_signin_remove(command: Command, name: str, person: str) -> None:
     """Remove a person's sign-in: the password, one-time codes, link and sessions end at once."""
-    ended = command.open_books().people.remove(name, person)
+    ended = PeopleBook(command.open_books()).remove(name, person)
     command.show({"account": name, "person": person, "ended": ended})
     command.say(f"{person} no longer signs in to account {name}; sessions ended: {ended}.")
 
@@ -103,14 +106,14 @@ def account_signin_remove(command: Command, name: str, person: str) -> None:
 def account_remove_totp(command: Command, name: str, person: str | None) -> None:
     """Ask an account for no one-time codes any more, as when its authenticator app is lost."""
     books = command.open_books()
-    own = books.people.read(name, person or "")
-    books.totp.remove(own)
+    own = PeopleBook(books).read(name, person or "")
+    TotpBook(books).remove(own)
     command.say(f"Account {own.name} signs in without one-time codes. Its recovery codes are void.")
 
 
 @verb("account end-sessions", "account end-sessions alice", _NAME)
 def account_end_sessions(command: Command, name: str) -> None:
     """Sign everybody of an account out of the console. Its passwords stay."""
-    ended = command.open_books().signins.end_all_sessions(name)
+    ended = SignInBook(command.open_books()).end_all_sessions(name)
     command.show({"account": name, "ended": ended})
     command.say(f"Account {name} is signed out; sessions ended: {ended}. Sign-in links end too.")

@@ -14,21 +14,24 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from gateway.extras.console import passwords, signin
-from gateway.extras.console.passwords import (
+from gateway.extras.signins import passwords, signin, totp
+from gateway.extras.signins.passwords import (
     hash_password,
     make_nobodys_hash,
     needs_rehash,
     verify_password,
 )
-from gateway.extras.console.signin import LINK_MS
+from gateway.extras.signins.people import PeopleBook
+from gateway.extras.signins.sessions import SignInBook
+from gateway.extras.signins.signin import LINK_MS
+from gateway.extras.signins.totp import TotpBook
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.conftest import find_path, make_clock, open_accounts  # noqa: F401 - fixtures
 from tests.admin.visits import NAME, OPERATOR, Clock, read_events
-from tests.extras.console.visits import VISITOR, open_by_link, set_up_totp, show_totp
+from tests.extras.signins.visits import VISITOR, open_by_link, set_up_totp, show_totp
 from tests.support.rows import each_row
 
 # ---- passwords and their hashes ------------------------------------------------------------------
@@ -82,11 +85,11 @@ def test_other_parameters_are_understood_and_renewed() -> None:
 @pytest.mark.usefixtures("cheap_passwords")
 def test_a_password_is_kept_as_a_hash(books: Books, path: Path) -> None:
     assert signin.set_password(books, NAME, "correct horse") == 0
-    stored = books.people.find_password(NAME)
+    stored = PeopleBook(books).find_password(NAME)
     assert stored is not None
     assert verify_password("correct horse", stored.hash)
-    assert books.people.find_password(OPERATOR) is None
-    assert books.people.find_password("nobody") is None
+    assert PeopleBook(books).find_password(OPERATOR) is None
+    assert PeopleBook(books).find_password("nobody") is None
     assert read_events(path) == [("cli", "account.password", NAME, "ended 0 sessions")]
     with pytest.raises(NotFound):
         signin.set_password(books, "nobody", "correct horse")
@@ -106,16 +109,16 @@ def test_a_password_has_at_most_1024_bytes(password: str, text: str | None) -> N
 
 
 def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
-    books.signins.set_password(NAME, "a hash")
+    SignInBook(books).set_password(NAME, "a hash")
     token, view = open_by_link(books)
     _, opening = signin.prepare_session(*VISITOR, replaces=view.id)
     with pytest.raises(Conflict):
-        books.signins.change_password(view, "an earlier hash", "new hash", opening)
+        SignInBook(books).change_password(view, "an earlier hash", "new hash", opening)
     assert signin.find_session(books, token)
-    books.signins.end_session(view.signin, view.id)
+    SignInBook(books).end_session(view.signin, view.id)
     with pytest.raises(NotFound):
-        books.signins.change_password(view, "a hash", "new hash", opening)
-    assert books.people.find_hash(books.people.read(NAME)) == "a hash"
+        SignInBook(books).change_password(view, "a hash", "new hash", opening)
+    assert PeopleBook(books).find_hash(PeopleBook(books).read(NAME)) == "a hash"
 
 
 # ---- links ---------------------------------------------------------------------------------------
@@ -153,16 +156,16 @@ def test_a_session_is_fresh_for_ten_minutes(books: SqliteBooks, clock: Clock) ->
 
 # ---- one-time codes ------------------------------------------------------------------------------
 
-STEP_MS = signin.STEP_MS
+STEP_MS = totp.STEP_MS
 
 
 def check(books: Books, code: str | None, name: str = OPERATOR) -> str:
-    return signin.check(books, books.people.read(name), code)
+    return totp.check(books, PeopleBook(books).read(name), code)
 
 
 def test_an_app_gets_the_key_as_text_and_as_a_link(books: Books) -> None:
     books.accounts.create("ann & co@x.com", credit_nano=0, operator=False)
-    made = signin.begin(books, books.people.read("ann & co@x.com"), "llm.example.com")
+    made = totp.begin(books, PeopleBook(books).read("ann & co@x.com"), "llm.example.com")
     assert len(base64.b32decode(made.secret)) == 20
     url = urlsplit(made.url)
     assert (url.scheme, url.netloc) == ("otpauth", "totp")
@@ -172,21 +175,21 @@ def test_an_app_gets_the_key_as_text_and_as_a_link(books: Books) -> None:
 
 
 def test_nothing_is_asked_for_until_a_code_was_shown(books: Books, path: Path) -> None:
-    own = books.people.read(OPERATOR)
-    first = base64.b32decode(signin.begin(books, own, "x").secret)
-    key = base64.b32decode(signin.begin(books, own, "x").secret)
+    own = PeopleBook(books).read(OPERATOR)
+    first = base64.b32decode(totp.begin(books, own, "x").secret)
+    key = base64.b32decode(totp.begin(books, own, "x").secret)
     assert check(books, None) == "right"
     wrong = (show_totp(books, first), show_totp(books, key, 2), "", "x", "٣" * 6, "é" * 6, "\udc80")
-    assert {signin.finish(books, own, one) for one in wrong} == {None}
-    codes = signin.finish(books, own, f" {show_totp(books, key)} ")
+    assert {totp.finish(books, own, one) for one in wrong} == {None}
+    codes = totp.finish(books, own, f" {show_totp(books, key)} ")
     assert codes is not None
     assert len(set(codes)) == 10
     assert check(books, None) == check(books, " ") == "missing"
     assert check(books, None, NAME) == "right", "of another account none is asked"
     with pytest.raises(Conflict):
-        signin.begin(books, own, "x")
+        totp.begin(books, own, "x")
     with pytest.raises(Conflict):
-        signin.finish(books, own, show_totp(books, key, 1))
+        totp.finish(books, own, show_totp(books, key, 1))
     assert read_events(path) == [("cli", "account.totp", OPERATOR, "set up")]
 
 
@@ -210,7 +213,7 @@ def test_a_recovery_code_works_once_however_it_is_typed(books: Books, path: Path
     assert check(books, recovery[3].lower().replace("-", " ")) == "right"
     assert check(books, recovery[3]) == "wrong"
     assert check(books, others[0]) == "wrong", "another account's"
-    found = books.totp.read(books.people.read(OPERATOR))
+    found = TotpBook(books).read(PeopleBook(books).read(OPERATOR))
     assert found is not None
     assert found.recovery_codes == 9
     assert read_events(path)[-1] == ("cli", "account.recovery_code", OPERATOR, "")

@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.signin_records import PERSON_MARK
+from gateway.extras.signins.records import PERSON_MARK
 
 LOG2_N: Final = 15
 """The cost of scrypt, with r and p. It is a setting of OWASP's Password Storage Cheat Sheet, as

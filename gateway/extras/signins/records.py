@@ -1,4 +1,4 @@
-"""Records of who may act: people and their sessions, and one-time codes."""
+"""Records of who may sign in: people and their sessions, links and one-time codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ OPERATOR_SESSION_MS: Final = 12 * HOUR_MS
 
 OpenedBy = Literal["password", "link", "identity header"]
 FailedBy = OpenedBy | Literal["token", "code"]
-
 
 PERSON_MARK: Final = "/"
 """It stands between an account and the name of a person in it, in which it must not be."""

@@ -6,18 +6,20 @@ a name begins with a link, which an operator or the account's own sign-in makes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gateway.ledger.checks import MAX_NAME_CHARS, require_text
-from gateway.ledger.records import Conflict, NotFound, Refused
-from gateway.ledger.signin_records import (
+import orjson
+
+from gateway.extras.signins.records import (
     OPERATOR_SESSION_MS,
     PERSON_MARK,
     SignIn,
     SignInView,
     StoredPassword,
 )
+from gateway.ledger.checks import MAX_NAME_CHARS, require_text
+from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.database import Part
 from gateway.times import DAY_MS
 
@@ -38,6 +40,10 @@ LIVE: Final = f"""
 """Sessions that have not ended."""
 
 _ACCOUNT_ID: Final = "SELECT id FROM accounts WHERE name = ?"
+_KNOWN: Final = (
+    "SELECT DISTINCT account_id FROM passwords"
+    " WHERE account_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
+)
 _HASH: Final = "SELECT hash FROM passwords WHERE account_id = ? AND person = ?"
 _SWEEP_LINKS: Final = "DELETE FROM signin_links WHERE account_id = ? AND expires_ms <= ?"
 _PASSWORDS: Final = (
@@ -81,6 +87,11 @@ class PeopleBook(Part):
             if (found := self.find_hash(signin)) is not None:
                 return StoredPassword(signin, found)
         return None
+
+    def find_with_password(self, account_ids: Sequence[int]) -> set[int]:
+        """Return which of these accounts have a password, be it a person's."""
+        ids = orjson.dumps(account_ids).decode()
+        return {account_id for (account_id,) in self._database.fetch(_KNOWN, {"ids": ids})}
 
     def find_hash(self, signin: SignIn) -> str | None:
         """Return the hash of the password; None if there is none."""

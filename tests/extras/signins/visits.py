@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import base64
+from typing import Final
 
-from gateway.extras.console import signin
-from gateway.ledger.signin_records import SessionView
+from gateway.extras.signins import signin, totp
+from gateway.extras.signins.people import PeopleBook
+from gateway.extras.signins.records import SessionView
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import NAME
 
+LOG2_N: Final = 5
+P: Final = 1
+"""Parameters of scrypt for tests."""
 VISITOR = ("Firefox on Linux", "192.0.2.1")
 
 
@@ -23,13 +28,13 @@ def open_by_link(books: Books, name: str = NAME) -> tuple[str, SessionView]:
 
 def set_up_totp(books: Books, name: str, person: str = "") -> tuple[bytes, tuple[str, ...]]:
     """Return the key of the app and the recovery codes; the present code is used up."""
-    own = books.people.read(name, person)
-    key = base64.b32decode(signin.begin(books, own, "llm.example.com").secret)
-    codes = signin.finish(books, own, show_totp(books, key))
+    own = PeopleBook(books).read(name, person)
+    key = base64.b32decode(totp.begin(books, own, "llm.example.com").secret)
+    codes = totp.finish(books, own, show_totp(books, key))
     assert codes is not None
     return key, codes
 
 
 def show_totp(books: Books, key: bytes, steps: int = 0) -> str:
     """Return what the app shows, so many steps from now."""
-    return signin.compute_code(key, books.clock() // signin.STEP_MS + steps)
+    return totp.compute_code(key, books.clock() // totp.STEP_MS + steps)

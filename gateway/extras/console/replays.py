@@ -1,0 +1,63 @@
+"""Replies to requests that are made once: the first reply is kept, and given again.
+
+`run_once` of `routes` says what is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.ledger.records import Conflict
+from gateway.ledger.sql.database import Part, read_script
+
+_SQL: Final = read_script(__file__)
+
+
+class OtherRequest(Conflict):
+    """The idempotency key was used for another request."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatableRequest:
+    """The identity of a request that may be repeated."""
+
+    caller: str
+    """The number of an account, or the name of a token in events."""
+    route: str
+    idempotency_key: str
+    request: bytes
+    """SHA-256 of the request's body."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """The stored first reply to a request."""
+
+    status: int
+    reply: bytes
+
+
+class ReplayBook(Part):
+    def run_once(
+        self, repeatable: RepeatableRequest, do: Callable[[], StoredReply]
+    ) -> tuple[StoredReply, bool]:
+        """Call `do`, or return the reply of the first call; and whether there was one before.
+
+        `do` runs in the transaction that keeps its reply: both are committed, or neither.
+        Raises OtherRequest if the idempotency key was used before with another body.
+        """
+        where = (repeatable.caller, repeatable.route, repeatable.idempotency_key)
+        with self._database.changing():
+            row = self._database.read_one(_SQL["find reply"], where)
+            if row is not None:
+                request, status, reply = row
+                if request != repeatable.request:
+                    raise OtherRequest("this Idempotency-Key was used before, for another request")
+                return StoredReply(status, reply), True
+            # Inside this transaction: a crash leaves neither an effect without its reply, nor the reverse.
+            kept = do()
+            told = (repeatable.request, kept.status, kept.reply, self._database.clock())
+            self._database.change(_SQL["keep reply"], (*where, *told))
+            return kept, False

@@ -1,0 +1,58 @@
+"""Who signs in to accounts: people with passwords, one-time codes, sign-in links and sessions.
+
+Without it nobody signs in, so the console is missing, too. Rows of people and their sessions stay in the
+ledger; names of people in accounts are not kept free then, and a new role ends no session.
+
+    records     a sign-in, its session, its one-time codes
+    people      the people of an account; `LIVE`, the sessions that have not ended
+    sessions    passwords as hashes, sign-in links and sessions by the SHA-256 of their token
+    totp        one-time codes and recovery codes
+    signin      the verbs of signing in: passwords, links, sessions
+    passwords   weak passwords, and password hashes
+    throttle    rate limits for what can be guessed; cookies of browsers that are known
+    browsers    what browsers say of themselves and keep: site, device, cookies
+    verbs       the commands, such as `account passwd`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.extension import Extra, LedgerTables
+
+if TYPE_CHECKING:
+    from gateway.ledger.sql.database import Database
+
+
+def _free_name(database: Database, name: str) -> None:
+    from gateway.extras.signins.people import PeopleBook
+
+    PeopleBook(database).require_free_name(name)
+
+
+def _end_access(database: Database, account_id: int) -> None:
+    from gateway.extras.signins.sessions import SignInBook
+
+    SignInBook(database).end_all(account_id)
+
+
+def _describe_accounts(
+    database: Database, account_ids: Sequence[int]
+) -> Mapping[int, Mapping[str, object]]:
+    from gateway.extras.signins.people import PeopleBook
+
+    known = PeopleBook(database).find_with_password(account_ids)
+    return {one: {"has_password": one in known} for one in account_ids}
+
+
+EXTRA = Extra(
+    words={"account": ""},
+    ledger=LedgerTables(
+        names=("passwords", "totp", "recovery_codes", "signin_links", "sessions"),
+        stay=("signin_links", "sessions"),
+        free_name=_free_name,
+        end_access=_end_access,
+        describe_accounts=_describe_accounts,
+    ),
+)
