@@ -1,4 +1,4 @@
-"""The console: a JSON API under /console/api and the page that is its first user; how people sign in.
+"""The console: a JSON API under /console/api and the page that is its first user.
 
 Without it accounts, keys and balances are managed by the command line alone, nobody signs in, and
 holders see their balance only by `GET /v1/key`.
@@ -9,7 +9,7 @@ holders see their balance only by `GET /v1/key`.
     routes      the records of one request, the decorators of handlers, idempotency
     additions   what other extras add: routes, pages, parts of pages, credentials
     replays     replies that are kept, so that a repeated request does nothing again
-    state       what all requests share: threads for books and passwords, lag, last audit
+    state       what all requests share: the books' thread, the door, lag, last audit
     fields      a request's fields and query, and errors as JSON
     lists       lists in pages, and as CSV
     pages  static/    the page's files

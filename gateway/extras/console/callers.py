@@ -140,10 +140,8 @@ async def _find_named(
 
 
 async def note_failure(call: Call, console: ConsoleState, how: FailedBy) -> None:
-    if console.throttle.take_note(how, call.visit["address"]):
-        await console.books_thread.run(
-            nobody(call), lambda books: SignInBook(books).note_failure(None, how)
-        )
+    run = partial(console.books_thread.run, nobody(call))
+    await console.door.note_failure(run, call.visit["address"], None, how)
 
 
 def take_try(call: Call, console: ConsoleState, what: str) -> int:

@@ -15,6 +15,15 @@ from typing import Final, Self, TypeVar
 
 import orjson
 
+from gateway.extras.signins.door import (
+    CodeNeeded,
+    TooManyTries,
+    WrongCode,
+    WrongCurrent,
+    WrongPassword,
+)
+from gateway.extras.signins.hasher import Busy
+from gateway.extras.signins.signin import NotFresh
 from gateway.ledger.checks import MAX_COUNT
 from gateway.ledger.key_records import LIMITS, TermChanges
 from gateway.ledger.records import MAX_INTEGER, Conflict, FilesLost, LedgerError, NotFound, Refused
@@ -83,25 +92,18 @@ def unavailable(message: str) -> ConsoleError:
     return ConsoleError(503, "unavailable", message, retry_after_seconds=1)
 
 
-def busy() -> ConsoleError:
-    return unavailable("Too many people are signing in. Try again in a few seconds.")
-
-
 def too_many_tries(wait_seconds: int, message: str) -> ConsoleError:
     return ConsoleError(429, "too_many_tries", message, retry_after_seconds=wait_seconds)
 
 
-def too_many_passwords(wait_seconds: int) -> ConsoleError:
-    return too_many_tries(
-        wait_seconds,
-        f"Too many tries. Wait {wait_seconds} seconds, then try again. A sign-in link from the"
-        " operator works immediately.",
-    )
-
-
-def wrong_code(status: int) -> ConsoleError:
-    message = "This code is wrong, or was used before. Wait for the next one, then try again."
-    return ConsoleError(status, "wrong_code", message, "code")
+_AT_THE_DOOR: Final[Mapping[type[Exception], int]] = {
+    WrongPassword: 401,
+    WrongCode: 401,
+    WrongCurrent: 403,
+    CodeNeeded: 403,
+    NotFresh: 403,
+}
+"""The status of what a sign-in is refused for; other refusals have that of their class."""
 
 
 def explain(request_id: str, error: Exception) -> ConsoleError:
@@ -109,9 +111,14 @@ def explain(request_id: str, error: Exception) -> ConsoleError:
     match error:
         case ConsoleError():
             return error
+        case TooManyTries():
+            return too_many_tries(error.wait_seconds, str(error))
+        case Busy():
+            return unavailable(str(error))
         case Refused():
-            status = (
-                404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 400
+            status = _AT_THE_DOOR.get(
+                type(error),
+                404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 400,
             )
             return ConsoleError(status, error.code, phrase(str(error)), error.field)
         case LedgerError():

@@ -1,35 +1,32 @@
 """Sign in, sign out, show who is signed in, and the people who may sign in to an account.
 
-Unknown names get the same message, timing and throttling as known ones.
-
 Operators let people in and remove them for every account. The account's own sign-in does it for its
 own, but makes no link for somebody who has a password: a link would let it act under their name.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 
 from aiohttp import hdrs
 
 from gateway.admin import views
 from gateway.admin.fields import describe
 from gateway.extras.console.additions import find_low_balance_nano
-from gateway.extras.console.fields import ConsoleError, too_many_passwords, wrong_code
+from gateway.extras.console.fields import ConsoleError
 from gateway.extras.console.lists import Json
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
-from gateway.extras.signins import passwords, signin, totp
+from gateway.extras.signins import signin
 from gateway.extras.signins.browsers import describe_device, make_session_cookie, read_device_cookie
+from gateway.extras.signins.door import Visit
 from gateway.extras.signins.people import PeopleBook
-from gateway.extras.signins.records import FailedBy, Opening, SessionView
+from gateway.extras.signins.records import Opening, SessionView
 from gateway.extras.signins.sessions import SignInBook
-from gateway.extras.signins.throttle import find_device, make_cookie
-from gateway.ledger.records import LedgerError
+from gateway.extras.signins.throttle import make_cookie
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.process import find_version
-from gateway.tasks import spawn
 from gateway.times import format_iso
 
 
@@ -44,57 +41,11 @@ async def sign_in(request: ConsoleRequest) -> Answer:
     with request.fields as fields:
         name, password = fields.need_text("name"), fields.need_text("password")
         code = fields.text("code")
-    signin.require_password(password, "password")
-    throttle = request.console.throttle
-    request.console.hasher.require_room()
-    device = await _find_device(request, name)
-    wait_seconds = throttle.take(name, request.address, device)
-    if wait_seconds:
-        raise too_many_passwords(wait_seconds)
-    answer = await _try_password(request, name, password, code)
-    if isinstance(answer, Answer):
-        throttle.succeed(name, request.address, device)
-        return answer
-    if answer == "missing":
-        throttle.give_back(name, request.address, device)
-        message = "Type the code that your authenticator app shows, or a recovery code."
-        raise ConsoleError(403, "code_needed", message, "code")
-    await _note_failure(request, name, "code" if answer == "wrong" else "password")
-    if answer == "wrong":
-        raise wrong_code(401)
-    message = "Name or password is wrong. Try again, or ask the operator for a sign-in link."
-    raise ConsoleError(401, "wrong_credentials", message)
-
-
-async def _try_password(
-    request: ConsoleRequest, name: str, password: str, code: str | None
-) -> Answer | totp.Check | None:
-    """Return the session's answer, None for a wrong name or password, or why the code is refused."""
-    hasher = request.console.hasher
-    stored = await request.run(lambda books: PeopleBook(books).find_password(name))
-    # The hash is computed for unknown names, too, so that the time reveals nothing.
-    if not await hasher.verify(password, None if stored is None else stored.hash) or not stored:
-        return None
-    renewed = await hasher.hash(password) if passwords.needs_rehash(stored.hash) else None
-
-    def open_session(books: Books) -> Answer | totp.Check | None:
-        checked = totp.check(books, stored.signin, code)
-        if checked != "right":
-            return checked
-        token, opening = prepare_session(request)
-        view = SignInBook(books).open_by_password(stored, renewed, opening)
-        return None if view is None else _answer(books, request, view, token)
-
-    return await request.run(open_session)
-
-
-async def _find_device(request: ConsoleRequest, name: str) -> bytes | None:
-    """Return the key of the browser's own counter, if this name has signed in with it before."""
     cookie = read_device_cookie(request.http, name, request.gateway.config.server)
-    if cookie is None:  # as from most strangers, whom the throttle refuses without a look
-        return None
-    stored = await request.run(lambda books: PeopleBook(books).find_password(name))
-    return find_device(cookie, name, None if stored is None else stored.hash)
+    visit = Visit(request.run, request.address, _describe(request), cookie, _find_earlier(request))
+    return await request.console.door.sign_in(
+        visit, name, password, code, partial(_answer, request)
+    )
 
 
 @async_route("POST", "/session/link", "none")
@@ -109,11 +60,11 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
 
     def open_session(books: Books) -> Answer | None:
         view = signin.open_session_by_link(books, link, opening)
-        return None if view is None else _answer(books, request, view, token)
+        return None if view is None else _answer(request, books, view, token)
 
     answer = await request.run(open_session)
     if answer is None:
-        await _note_failure(request, None, "link")
+        await request.console.door.note_failure(request.run, request.address, None, "link")
         raise ConsoleError(
             401,
             "link_invalid",
@@ -157,51 +108,33 @@ def _describe_session(books: Books, request: ConsoleRequest, session: SessionVie
 
 
 def require_fresh(books: Books, request: ConsoleRequest) -> None:
-    """Require that somebody has just signed in, not left a browser open. Raises ConsoleError.
+    """Require that somebody has just signed in. Raises NotFresh.
 
-    Only a new sign-in, which replaces the session, makes it fresh. Tokens have no sign-in, so routes
-    that need a fresh one are closed to them.
+    Tokens have no sign-in, so routes that need a fresh one are closed to them.
     """
-    if request.session is not None and not signin.is_fresh(request.session, books.clock()):
-        raise ConsoleError(
-            403,
-            "sign_in_again",
-            "You signed in more than 10 minutes ago. Sign in again for this, by password or by a new"
-            " sign-in link.",
-        )
+    if request.session is not None:
+        signin.require_fresh(request.session, books.clock())
 
 
 def prepare_session(request: ConsoleRequest) -> tuple[str, Opening]:
     """Return the token of a new session, in the place of the request's, and how it is opened."""
-    device = describe_device(request.http.headers.get(hdrs.USER_AGENT, ""))
-    earlier = None if request.session is None else request.session.id
-    return signin.prepare_session(device, request.address, earlier)
+    return signin.prepare_session(_describe(request), request.address, _find_earlier(request))
 
 
-def _answer(books: Books, request: ConsoleRequest, view: SessionView, token: str) -> Answer:
+def _describe(request: ConsoleRequest) -> str:
+    return describe_device(request.http.headers.get(hdrs.USER_AGENT, ""))
+
+
+def _find_earlier(request: ConsoleRequest) -> str | None:
+    return None if request.session is None else request.session.id
+
+
+def _answer(request: ConsoleRequest, books: Books, view: SessionView, token: str) -> Answer:
     stored, cookies = PeopleBook(books).find_hash(view.signin), [make_session_cookie(token)]
     # Without a password there is nothing to guess, so the browser needs no separate count.
     if stored is not None:
         cookies.append(make_cookie(view.signin.name, stored))
     return Answer(_describe_session(books, request, view), cookies=cookies)
-
-
-async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy) -> None:
-    """Record a failure; always for a known account.
-
-    If only known accounts are recorded, the reply does not wait for it: the delay would reveal which are
-    known.
-    """
-    throttle = request.console.throttle
-    if throttle.take_note(how, request.address):
-        await request.run(lambda books: SignInBook(books).note_failure(name, how))
-    elif name is not None and throttle.take_name_note(name):
-        _ = spawn(_note_if_known(request, name, how), name="sign-in-note")
-
-
-async def _note_if_known(request: ConsoleRequest, name: str, how: FailedBy) -> None:
-    with suppress(LedgerError):  # nobody waits for the result
-        await request.run(lambda books: SignInBook(books).note_failure(name, how, if_known=True))
 
 
 @route("GET", "/settings/signins", "any")

@@ -6,12 +6,12 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from gateway.admin.fields import describe
-from gateway.extras.console.fields import ConsoleError, too_many_passwords, wrong_code
+from gateway.extras.console.fields import ConsoleError
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.session import prepare_session, require_fresh
-from gateway.extras.signins import signin, totp
+from gateway.extras.signins import totp
 from gateway.extras.signins.browsers import make_session_cookie
-from gateway.extras.signins.people import PeopleBook
+from gateway.extras.signins.door import WRONG_CODE
 from gateway.extras.signins.sessions import SignInBook
 from gateway.extras.signins.throttle import make_cookie
 from gateway.extras.signins.totp import TotpBook
@@ -28,19 +28,9 @@ async def change_password(request: ConsoleRequest) -> Answer:
     with request.fields as fields:
         current = fields.text("current_password")
         new = fields.need_text("new_password")
-    signin.require_new_password(new, session.signin.name)
-    stored = await request.run(lambda books: PeopleBook(books).find_hash(session.signin))
-    if stored is not None and session.opened_by == "password":
-        await _check_current(request, stored, current or "")
-    elif session.account.operator:
-        # Setting a password counts as a fresh sign-in.
-        await request.run(lambda books: require_fresh(books, request))
-    hashed = await request.console.hasher.hash(new)
     token, opening = prepare_session(request)
-    await request.run(
-        lambda books: SignInBook(books).change_password(session, stored, hashed, opening)
-    )
-    request.console.throttle.clear(session.signin.name)
+    door = request.console.door
+    hashed = await door.change_password(request.run, session, current, new, opening)
     device = make_cookie(session.signin.name, hashed)
     return Answer(cookies=(make_session_cookie(token), device))
 
@@ -80,7 +70,7 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
 
     made = await request.run(finish)
     if made is None:
-        raise wrong_code(403)
+        raise _wrong_code()
     return Answer({"recovery_codes": list(made)}, 201)
 
 
@@ -89,10 +79,14 @@ async def remove_totp(request: ConsoleRequest) -> Answer:
     """Ask for codes no longer, by one of them; all other sessions end."""
     code, own = _read_code(request), request.own_session.signin
     if await request.run(lambda books: totp.check(books, own, code)) != "right":
-        raise wrong_code(403)
+        raise _wrong_code()
     await request.run(lambda books: TotpBook(books).remove(own))
     await request.run(lambda books: SignInBook(books).end_other_sessions(request.own_session))
     return Answer()
+
+
+def _wrong_code() -> ConsoleError:
+    return ConsoleError(403, "wrong_code", WRONG_CODE, "code")
 
 
 def _read_code(request: ConsoleRequest) -> str:
@@ -100,13 +94,8 @@ def _read_code(request: ConsoleRequest) -> str:
     request.refuse_proxied()
     with request.fields as fields:
         code = fields.need_text("code")
-    _count_try(request)
+    request.console.door.count_try(request.own_session)
     return code
-
-
-def _count_try(request: ConsoleRequest) -> None:
-    if wait_seconds := request.console.password_tries.take(request.own_session.signin.key):
-        raise too_many_passwords(wait_seconds)
 
 
 @route("GET", "/sessions", "any")
@@ -130,16 +119,3 @@ def end_session(books: Books, request: ConsoleRequest) -> Answer:
 @route("DELETE", "/sessions", "any")
 def end_other_sessions(books: Books, request: ConsoleRequest) -> Answer:
     return Answer({"revoked": SignInBook(books).end_other_sessions(request.own_session)})
-
-
-async def _check_current(request: ConsoleRequest, stored: str, current: str) -> None:
-    """Check the current password, so that a session left open cannot change it.
-
-    Tries are limited. Raises ConsoleError.
-    """
-    signin.require_password(current, "current_password")
-    request.console.hasher.require_room()
-    _count_try(request)
-    if not await request.console.hasher.verify(current, stored):
-        message = "The current password is wrong. Try again."
-        raise ConsoleError(403, "wrong_password", message, "current_password")

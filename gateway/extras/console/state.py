@@ -4,18 +4,11 @@ One thread runs functions on the books, one after the other. They have to be sho
 read in pages, so that others need not wait and the write-ahead log can be truncated between two of
 them. If another process keeps the database locked, a function fails about a second after it was
 submitted. The time it waited in the queue counts, so a queue of them does not wait a second each.
-
-Passwords are hashed two at a time, in 64 MiB of memory however many people try to sign in. A hash
-keeps its place until it is done: a request that is cancelled does not make room for another one
-earlier.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -23,9 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from gateway.extras.console.fields import busy
-from gateway.extras.signins import passwords
-from gateway.extras.signins.throttle import SignInThrottle, Tries
+from gateway.extras.signins.door import Door
+from gateway.extras.signins.throttle import Tries
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, AuditReport, Location
 from gateway.ledger.sql.books import Books
@@ -76,66 +68,6 @@ class BooksThread:
     def _close_books(self) -> None:
         if self._books is not None:
             self._books.close()
-
-
-AT_ONCE: Final = 2
-"""Threads. Each hash takes 32 MiB, and a core for some 0.2 s."""
-NICE_VALUE: Final = 10
-"""Requests come first, with nine tenths of a busy core. At 19, the lowest priority, a sign-in beside
-four busy processes took a minute."""
-MAX_PENDING: Final = 32
-"""Running and queued: about four seconds of work. People would not wait longer."""
-
-
-class PasswordHasher:
-    """A pool of low-priority threads for password hashes, with a bounded queue."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(
-            AT_ONCE, thread_name_prefix="passwords", initializer=_lower_priority
-        )
-        self._pending = 0
-        self._nobodys_hash = passwords.make_nobodys_hash()
-
-    @property
-    def is_busy(self) -> bool:
-        return self._pending >= MAX_PENDING
-
-    def require_room(self) -> None:
-        """Raise ConsoleError if the queue is full, before a try is counted: it must cost none."""
-        if self.is_busy:
-            raise busy()
-
-    async def hash(self, password: str) -> str:
-        """Return the encoded hash of a new password. Raises ConsoleError if the queue is full."""
-        return await self._run(lambda: passwords.hash_password(password))
-
-    async def verify(self, password: str, encoded: str | None) -> bool:
-        """Return whether the password matches. Raises ConsoleError if the queue is full.
-
-        If `encoded` is None the result is False after the same work, so that the time does not reveal
-        whether an account exists.
-        """
-        against = self._nobodys_hash if encoded is None else encoded
-        return await self._run(lambda: passwords.verify_password(password, against))
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        self.require_room()
-        self._pending += 1
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._threads, work)
-        finally:
-            self._pending -= 1
-
-
-def _lower_priority() -> None:
-    """Give this thread a low priority, so that hashes do not slow down requests to models.
-
-    Only on Linux: elsewhere the priority would be the whole process's.
-    """
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE_VALUE)
 
 
 TICK_SECONDS: Final = 0.5
@@ -189,8 +121,6 @@ class ProcessState:
 
 TRIES_SECONDS: Final = 3600
 """The hour in which tries and changes are counted."""
-PASSWORD_TRIES: Final = 10
-"""Wrong current passwords per account and hour, when the password is changed."""
 MAX_CHANGES: Final = 600
 """Changes per holder and hour, ten a minute: each leaves rows that are never deleted."""
 
@@ -204,9 +134,7 @@ class ConsoleState:
 
     books_thread: BooksThread
     process: ProcessState = field(default_factory=ProcessState)
-    throttle: SignInThrottle = field(default_factory=SignInThrottle)
-    hasher: PasswordHasher = field(default_factory=PasswordHasher)
-    password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
+    door: Door = field(default_factory=Door)
     changes: Tries = field(default_factory=lambda: Tries(MAX_CHANGES, TRIES_SECONDS))
     """Changes by holders, and sessions opened by a trusted proxy's header. They are limited as each leaves
     rows that are never deleted."""

@@ -4,11 +4,13 @@ Without it nobody signs in, so the console is missing, too. Rows of people and t
 ledger; names of people in accounts are not kept free then, and a new role ends no session.
 
     records     a sign-in, its session, its one-time codes
-    people      the people of an account; `LIVE`, the sessions that have not ended
+    people      the people of an account; which sessions have not ended
     sessions    passwords as hashes, sign-in links and sessions by the SHA-256 of their token
     totp        one-time codes and recovery codes
     signin      the verbs of signing in: passwords, links, sessions
     passwords   weak passwords, and password hashes
+    hasher      threads for hashes
+    door        signing in by name and password: checks, counts and notes in their order
     throttle    rate limits for what can be guessed; cookies of browsers that are known
     browsers    what browsers say of themselves and keep: site, device, cookies
     verbs       the commands, such as `account passwd`

@@ -139,6 +139,26 @@ def find_session(books: Books, token: str) -> SessionView | None:
     return SignInBook(books).find_session(digest(token)) if _TOKEN.fullmatch(token) else None
 
 
+class NotFresh(Refused):
+    """It is long ago that somebody signed in."""
+
+    def __init__(self) -> None:
+        text = (
+            "You signed in more than 10 minutes ago. Sign in again for this, by password or by a new"
+            " sign-in link."
+        )
+        super().__init__(text, code="sign_in_again")
+
+
+def require_fresh(session: SessionView, now_ms: int) -> None:
+    """Require that somebody has just signed in, not left a browser open. Raises NotFresh.
+
+    Only a new sign-in, which replaces the session, makes it fresh.
+    """
+    if not is_fresh(session, now_ms):
+        raise NotFresh
+
+
 def is_fresh(session: SessionView, now_ms: int) -> bool:
     """Return whether its holder has just signed in, or a proxy, which has rules of its own, says so."""
     return session.by_proxy or now_ms - session.created_ms <= FRESH_MS

@@ -217,7 +217,7 @@ async def test_bodies_that_are_not_read(console: Console, monkeypatch: pytest.Mo
     sent = {"Cookie": console.cookies[HOLDER], "Content-Type": "application/json"}
     async with console.web.post(console.root_url + path, data=trickle(), headers=sent) as slow:
         assert (slow.status, (await slow.json())["error"]["code"]) == (408, "too_slow")
-    monkeypatch.setattr("gateway.extras.console.state.MAX_PENDING", 0)
+    monkeypatch.setattr("gateway.extras.signins.hasher.MAX_PENDING", 0)
     for target, body in (
         (f"{API}/session", {"name": HOLDER, "password": "x"}),
         (f"{API}/settings/password", {"new_password": "another horse battery"}),
