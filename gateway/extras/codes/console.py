@@ -19,7 +19,7 @@ from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 
 ADDITION: Final = Addition(
-    scripts=Path(__file__).with_name("static"),
+    scripts=(Path(__file__).with_name("static"),),
     pages=("codes",),
     credit={"redeem": "redeem a code under Billing"},
 )

@@ -25,7 +25,6 @@ The handlers of the API, by subject. console-api.md has all routes.
     settings    one's password, one-time codes and sessions
     billing     the balance and its entries; operators: entries and statements of all
     accounts    operators: accounts
-    operations  operators: health, how providers answer, refusals, audit, the log of events
 """
 
 from __future__ import annotations

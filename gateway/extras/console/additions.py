@@ -45,8 +45,8 @@ class Credential:
 class Addition:
     """What an extra adds. Its routes are made by the decorators of `routes`, as it is imported."""
 
-    scripts: Path
-    """The folder of its scripts, which are served beside the console's."""
+    scripts: Sequence[Path] = ()
+    """The folders of its scripts, which are served beside the console's."""
     pages: Sequence[str] = ()
     """Pages for operators: the function `codes` of the script `codes.js` shows `/console/codes`, "Codes" in the menu."""
     credit: Mapping[str, str] = field(default_factory=dict)

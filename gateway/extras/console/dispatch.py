@@ -30,7 +30,6 @@ from gateway.extras.console import (  # noqa: F401 - the decorators of handlers 
     callers,
     fields,
     keys,
-    operations,
     overview,
     pages,
     session,

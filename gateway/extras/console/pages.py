@@ -85,7 +85,8 @@ class File:
 
 def read_files() -> Mapping[str, File]:
     """Read all files, by name. Requests are served from this mapping and never open a file."""
-    folders = [Path(__file__).with_name("static"), *(one.scripts for one in find_additions())]
+    added = (folder for one in find_additions() for folder in one.scripts)
+    folders = [Path(__file__).with_name("static"), *added]
     files = {one.name: one.read_bytes() for folder in folders for one in folder.iterdir()}
     files["added.js"] = _write_additions()
     files[INDEX] = files[INDEX].replace(b"python -m gateway", html.escape(PROGRAM).encode())

@@ -1,18 +1,27 @@
-"""How providers answer and what was refused: the commands `providers` and `refusals`.
+"""How providers answer and what was refused: the commands `providers` and `refusals`, pages of the console.
 
 Without it the ledger counts the same, and nobody judges it: the log has each failure and refusal.
 
-health  judges providers by their latest calls; latencies, refusals
-verbs   the two commands
+health   judges providers by their latest calls; latencies, refusals
+verbs    the two commands
+console  where the console is, for operators: health, how providers answer, refusals, audit, the log of events
 """
 
 from __future__ import annotations
 
 from gateway.extension import Extra
 
+
+def _add_to_console() -> object:
+    from gateway.extras.operations.console import ADDITION
+
+    return ADDITION
+
+
 EXTRA = Extra(
+    adds={"console": _add_to_console},
     words={
         "providers": "Show how the providers answer: calls, failures, the last error, latencies.",
         "refusals": "Show which requests were refused, for whom and why.",
-    }
+    },
 )

@@ -51,7 +51,7 @@ def _refuse(code: str, message: str) -> ConsoleError:
 
 
 ADDITION: Final = Addition(
-    scripts=Path(__file__).with_name("static"),
+    scripts=(Path(__file__).with_name("static"),),
     pages=("tokens",),
     credential=Credential(PREFIX, find_script),
 )

@@ -14,6 +14,7 @@ from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.config.records import Config, Provider
+from gateway.extras.console.additions import Addition
 from gateway.extras.console.fields import ConsoleError, invalid_field
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.overview import PERIODS
@@ -37,6 +38,7 @@ from gateway.process import PROGRAM, find_version
 from gateway.times import DAY_MS, format_day, format_iso, unix_ms
 from gateway.upstream.rests import BreakerState
 
+ADDITION: Final = Addition()
 _NO_AUDIT: Final[Mapping[str, object]] = {
     **dict.fromkeys(views.AUDIT.names),
     "to_settle": [],
