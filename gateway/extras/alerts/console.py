@@ -24,7 +24,7 @@ def _find_low_balance_nano(books: Books, account_id: int) -> int | None:
 
 
 ADDITION: Final = Addition(
-    scripts=Path(__file__).with_name("static"),
+    scripts=(Path(__file__).with_name("static"),),
     parts=dict.fromkeys(("health", "settings"), "alerts"),
     find_low_balance_nano=_find_low_balance_nano,
 )

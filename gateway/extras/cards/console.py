@@ -46,7 +46,7 @@ def _describe_fees(books: Books, account: str | None, since_ms: int, until_ms: i
 
 
 ADDITION: Final = Addition(
-    scripts=Path(__file__).with_name("static"),
+    scripts=(Path(__file__).with_name("static"),),
     links=("orders",),
     parts=dict.fromkeys(("billing", "books", "costs"), "cards"),
     receipts={"card": "/billing/orders/{}/receipt"},
