@@ -126,7 +126,7 @@ class Clock:
 
 
 def find_part(books: Books, name: str) -> Any:
-    """Return a part of the books, which an extra of this name may have in its `book.py`."""
+    """Return a part of the books, which an extra of this name may have in its module `book`."""
     if hasattr(books, name):
         return getattr(books, name)
     module = import_module(f"gateway.extras.{name}.book")

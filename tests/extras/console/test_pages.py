@@ -86,7 +86,9 @@ def test_every_export_is_imported() -> None:
         for one in names.split(", ")
     }
     exported = {one for text in SCRIPTS.values() for one in EXPORT.findall(text)}
-    assert exported - imported - {"unsay"} == {*pages.split(), *added}, "scripts of extras may unsay"
+    assert exported - imported - {"unsay"} == {*pages.split(), *added}, (
+        "scripts of extras may unsay"
+    )
 
 
 def test_every_class_that_is_styled_exists() -> None:
