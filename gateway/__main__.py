@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     """Run one command and return its exit code."""
     if sys.argv[1:] == ["--version"]:  # scripts ask for it often, and need none of the verbs
-        from gateway.process import find_version
+        from gateway.base.process import find_version
 
         sys.stdout.write(f"gateway {find_version()}\n")
         return 0

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Final
 
 from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
+from gateway.base.process import ExitCode
 from gateway.config.reader import REQUIRED, Setting
 from gateway.config.records import find_settings
 from gateway.config.settings import SETTINGS
@@ -29,7 +30,6 @@ from gateway.dialects.exchanges import Exchange
 from gateway.dialects.formats import FORMATS, PIVOT
 from gateway.dialects.wire.billed import BILLED
 from gateway.extension import find_extras
-from gateway.process import ExitCode
 from tests import ROOT
 from tests.support.formats import CALLERS, TRANSLATIONS
 

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.state import make_gateway, make_routes
-from gateway.deadlines import Ticker
+from gateway.base.deadlines import Ticker
 from gateway.server.serve import make_app
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder

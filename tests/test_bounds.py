@@ -16,8 +16,8 @@ import pytest
 
 from gateway.api.admission import find_similar
 from gateway.api.paths import clean_path
+from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.dialects.chat.state import StateCollector
-from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.ledger.serving.memory import check_admission
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.rests import Breaker, KeyRing
@@ -98,7 +98,7 @@ def test_the_bounds_of_the_document_are_those_of_the_code(
     who: str, bound: str, where: list[str]
 ) -> None:
     told = [int(n.replace(",", "")) * _UNITS.get(unit, 1) for n, unit in _FIGURE.findall(bound)]
-    kept = [read_bound(name) * (1000 if name == "turns.TURN_SECONDS" else 1) for name in where]
+    kept = [read_bound(name) * (1000 if name == "base.turns.TURN_SECONDS" else 1) for name in where]
     assert len(BOUNDS) >= 10, "the table was found"
     assert set(kept) <= set(map(float, told)), (who, told)
 

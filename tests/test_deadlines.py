@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.deadlines import BEHIND_SECONDS, LATE_SECONDS, Clock, Ticker, limit_seconds
-from gateway.errors import InternalError, Overloaded
-from gateway.tasks import spawn
-from gateway.turns import find_turns
+from gateway.base.deadlines import BEHIND_SECONDS, LATE_SECONDS, Clock, Ticker, limit_seconds
+from gateway.base.errors import InternalError, Overloaded
+from gateway.base.tasks import spawn
+from gateway.base.turns import find_turns
 from gateway.upstream.attempt import Attempt
 from tests.api.lives.loop import VirtualLoop
 from tests.api.test_sink import Transport, make_sink
@@ -48,7 +48,7 @@ class Request:
 
 @pytest.fixture
 async def ticker(monkeypatch: pytest.MonkeyPatch) -> Ticker:
-    monkeypatch.setattr("gateway.deadlines.TICK_SECONDS", 0)
+    monkeypatch.setattr("gateway.base.deadlines.TICK_SECONDS", 0)
     return Ticker()
 
 

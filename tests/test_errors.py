@@ -15,7 +15,7 @@ import openai
 import pytest
 from openai.types.responses import ResponseFailedEvent
 
-from gateway import errors as e
+from gateway.base import errors as e
 from gateway.dialects.base import Caller
 from tests.support.formats import CALLERS
 from tests.support.rows import each_row

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.times import to_unix_ms
+from gateway.base.times import to_unix_ms
 from tests.support.rows import told_together
 
 NAME: Final = re.compile(r"(\$[a-z_]+)")

@@ -7,7 +7,7 @@ import re
 import zlib
 from datetime import UTC, datetime, timedelta, timezone
 
-from gateway.ids import (
+from gateway.base.ids import (
     ALPHABET,
     PREFIX,
     _checksum,
@@ -18,7 +18,7 @@ from gateway.ids import (
     make_key,
     make_request_id,
 )
-from gateway.times import to_unix_ms
+from gateway.base.times import to_unix_ms
 from tests.support.rows import each_row
 
 ONE_MORE = " _-é\x00\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.money import (
+from gateway.base.money import (
     FREE,
     MAX_AMOUNT_NANO,
     NANO,

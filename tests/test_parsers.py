@@ -20,10 +20,10 @@ from aiohttp.web_protocol import RequestHandler
 
 from gateway.api.admission import parse_large
 from gateway.api.aiohttp_insides import TINY_CHUNKS, PacedConnection
+from gateway.base.errors import BadRequest, BodyTooLarge
 from gateway.dialects.chat import state
 from gateway.dialects.wire.halves import MAX_HALVES
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES
-from gateway.errors import BadRequest, BodyTooLarge
 from tests.support.formats import CALLERS
 from tests.support.rows import each_row
 from tests.test_package import FILES, ROOT

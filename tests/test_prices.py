@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.money import Price
-from gateway.prices import AppliedPrice, PriceList, PriceRule, read_price
-from gateway.times import ALWAYS, DAY_MINUTES, DAY_MS, MINUTE_MS, Window, read_date, to_unix_ms
+from gateway.base.money import Price
+from gateway.base.prices import AppliedPrice, PriceList, PriceRule, read_price
+from gateway.base.times import ALWAYS, DAY_MINUTES, DAY_MS, MINUTE_MS, Window, read_date, to_unix_ms
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 

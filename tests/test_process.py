@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from gateway.process import READ, UNKNOWN, WRITE, find_obstacle, find_version
+from gateway.base.process import READ, UNKNOWN, WRITE, find_obstacle, find_version
 from tests import ROOT
 
 AM_ROOT: Final = os.geteuid() == 0

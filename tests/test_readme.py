@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.base.errors import GatewayError
+from gateway.base.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
+from gateway.base.prices import AppliedPrice
 from gateway.cli.verbs import VERBS, find_words, load_verbs, make_parser
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
-from gateway.errors import GatewayError
 from gateway.extension import find_missing
 from gateway.ledger.call_records import Receipt, describe_receipt
-from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
-from gateway.prices import AppliedPrice
 from tests import ROOT
 from tests.documents import DOCUMENTS, EXTRAS, PARTS, README, count_code, find_part
 from tests.support.formats import UPSTREAMS

@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from gateway.tasks import PromptFuture, spawn
-from gateway.turns import LINGERING, SHARE, TURN_SECONDS, Turns, find_turns
+from gateway.base.tasks import PromptFuture, spawn
+from gateway.base.turns import LINGERING, SHARE, TURN_SECONDS, Turns, find_turns
 from tests.support.rows import each_row
 
 

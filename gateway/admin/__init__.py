@@ -9,5 +9,5 @@
     views      the fields of accounts, keys, entries and calls
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.
-May import: the leaves, `config`, `extension`, `ledger`.
+May import: `base`, `config`, `extension`, `ledger`.
 """

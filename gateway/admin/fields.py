@@ -31,9 +31,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
+from gateway.base.money import Tokens, describe_amount, describe_tokens, format_amount
+from gateway.base.times import format_iso, format_moment, unix_ms
 from gateway.ledger.records import DatabaseUrl, Location
-from gateway.money import Tokens, describe_amount, describe_tokens, format_amount
-from gateway.times import format_iso, format_moment, unix_ms
 
 Row = TypeVar("Row")
 Whole = TypeVar("Whole")

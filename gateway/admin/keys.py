@@ -10,8 +10,8 @@ import re
 import secrets
 from typing import Final
 
-from gateway import ids
-from gateway.ids import digest, find_last4
+from gateway.base import ids
+from gateway.base.ids import digest, find_last4
 from gateway.ledger import records
 from gateway.ledger.key_records import Allowance, KeyTerms, NewKey
 from gateway.ledger.sql.books import Books

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin.fields import Fields, name_process
+from gateway.base.times import unix_ms
 from gateway.config.records import Config, Reload
 from gateway.extension import find_extras
 from gateway.ledger.call_records import CallDetail
 from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.records import SYSTEM, Actor, AuditReport, NotFound
 from gateway.ledger.sql.books import Books
-from gateway.times import unix_ms
 
 REFUSED: Final = Fields[RefusedView](
     ("state", lambda _: "refused"),

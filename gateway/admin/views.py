@@ -7,11 +7,11 @@ from operator import attrgetter
 from typing import Final
 
 from gateway.admin.fields import Fields
+from gateway.base.money import format_amount
+from gateway.base.times import format_moment, unix_ms
 from gateway.ledger import call_records, records
 from gateway.ledger.key_records import BudgetStanding, BudgetView, KeyView, Terms
 from gateway.ledger.observation_records import UpstreamFailure
-from gateway.money import format_amount
-from gateway.times import format_moment, unix_ms
 
 
 def describe_limits(terms: Terms) -> str:

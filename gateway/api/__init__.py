@@ -21,5 +21,5 @@
     delivery        the provider's reply on its way to the caller
     sink            the caller's side of a reply
 
-May import: the leaves, `config`, `dialects`, `extension`, `ledger`, `upstream`.
+May import: `base`, `config`, `dialects`, `extension`, `ledger`, `upstream`.
 """

@@ -11,18 +11,18 @@ from typing import Final
 from aiohttp import web
 from multidict import MultiMapping
 
-from gateway import errors
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.places import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.state import Call, Gateway
+from gateway.base import errors
+from gateway.base.turns import Place
 from gateway.config.records import Model
 from gateway.dialects.base import Caller
 from gateway.dialects.records import DEFAULT_KIND, Body, CompletionRequest, ReplyContext
 from gateway.dialects.wire import jsonbytes
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
-from gateway.turns import Place
 from gateway.upstream.routing import Candidate
 
 AFFINITY_CHARS: Final = 256

@@ -20,9 +20,9 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
 
 from gateway.api.lingering import LINGER_BYTES, LINGER_SECONDS, Lingering
-from gateway.deadlines import limit_seconds
-from gateway.tasks import PromptFuture
-from gateway.turns import LINGERING, Turns, find_turns
+from gateway.base.deadlines import limit_seconds
+from gateway.base.tasks import PromptFuture
+from gateway.base.turns import LINGERING, Turns, find_turns
 
 READ_BYTES: Final = 64 << 10
 """Bytes read at a time. Of a body with a length, as many are parsed at a time: they are cheap."""

@@ -19,19 +19,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, assert_never
 
-from gateway import usage
 from gateway.api.lifecycle import Owed, Verdict
 from gateway.api.state import Call
+from gateway.base import usage
+from gateway.base.errors import BadRequest, BudgetSpent, GatewayError, InternalError
+from gateway.base.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
+from gateway.base.prices import AppliedPrice, BillOptions
 from gateway.config.records import Model
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import CompletionRequest, Payload
-from gateway.errors import BadRequest, BudgetSpent, GatewayError, InternalError
 from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, refuse_spent
 from gateway.ledger.records import MAX_INTEGER
-from gateway.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
-from gateway.prices import AppliedPrice, BillOptions
 
 
 def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> usage.Expected:

@@ -12,13 +12,13 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway import errors
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
 from gateway.api.places import LOOP_BYTES, run_at
 from gateway.api.shares import count_body
 from gateway.api.state import Call
-from gateway.deadlines import limit_seconds
-from gateway.turns import Place
+from gateway.base import errors
+from gateway.base.deadlines import limit_seconds
+from gateway.base.turns import Place
 
 FRAMING_SECONDS: Final = 1.0
 """How often a chunked body that does not arrive is checked for malformed chunks."""

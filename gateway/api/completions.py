@@ -26,9 +26,9 @@ from gateway.api.delivery import Delivery
 from gateway.api.shares import count_reply
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.api.state import Call, note_upstream_call
+from gateway.base.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
+from gateway.base.money import format_amount
 from gateway.dialects.base import Pipeline
-from gateway.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
-from gateway.money import format_amount
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Candidate, try_routes
 

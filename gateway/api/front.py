@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from aiohttp import hdrs, web
 
-from gateway import errors
 from gateway.api.aiohttp_insides import MAX_LENGTH_DIGITS, WebHandler
 from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
+from gateway.base import errors
+from gateway.base.ids import make_request_id
 from gateway.dialects.base import Caller
 from gateway.extension import find_formats
-from gateway.ids import make_request_id
 
 log = logging.getLogger("gateway.front")
 

@@ -8,14 +8,14 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway import ids
 from gateway.api.aiohttp_insides import PacedConnection
 from gateway.api.front import Handler
 from gateway.api.limits import Rates
 from gateway.api.shares import release
 from gateway.api.state import Call, Gateway
-from gateway.deadlines import limit_seconds
-from gateway.errors import (
+from gateway.base import ids
+from gateway.base.deadlines import limit_seconds
+from gateway.base.errors import (
     RESTARTING,
     AccountSuspended,
     BadRequest,
@@ -25,11 +25,11 @@ from gateway.errors import (
     Overloaded,
     RateLimited,
 )
+from gateway.base.money import format_amount
+from gateway.base.times import format_moment
 from gateway.ledger.base import Key
 from gateway.ledger.key_records import EndedKey, refuse_spent
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.money import format_amount
-from gateway.times import format_moment
 
 REFRESH_SECONDS: Final = 1.0
 """How long a refusal waits for the latest changes: a ledger that hangs must not delay it."""

@@ -19,7 +19,7 @@ from enum import Enum
 from itertools import product
 from typing import Final
 
-from gateway import errors
+from gateway.base import errors
 from gateway.ledger.call_records import Outcome
 
 CALLER_GONE_STATUS: Final = 499

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gateway.base.errors import Overloaded, RateLimited
 from gateway.config.records import Limits
 from gateway.dialects.records import RateLimit
-from gateway.errors import Overloaded, RateLimited
 from gateway.ledger.key_records import Rate, refuse_concurrency, refuse_requests, refuse_tokens
 
 WINDOW_SECONDS: Final = 60.0

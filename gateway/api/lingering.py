@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 from typing import Final
 
-from gateway.deadlines import limit_seconds
-from gateway.turns import LINGERING, find_turns
+from gateway.base.deadlines import limit_seconds
+from gateway.base.turns import LINGERING, find_turns
 
 LINGER_BYTES: Final = 64 << 20
 """Bytes that are thrown away at most, unless bodies may be larger than half of it."""

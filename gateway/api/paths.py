@@ -8,9 +8,9 @@ from typing import Final, NoReturn
 
 from aiohttp import hdrs, web
 
-from gateway import errors
-from gateway.addresses import find_address
 from gateway.api.state import Call
+from gateway.base import errors
+from gateway.base.addresses import find_address
 from gateway.extension import find_formats
 
 

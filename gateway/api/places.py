@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.api.state import Call
+from gateway.base.turns import Place, Result
 from gateway.dialects.wire.jsonbytes import bound_elements
-from gateway.turns import Place, Result
 
 LOOP_MS: Final = 3.0
 """The longest work on the event loop; longer work is done in a thread."""

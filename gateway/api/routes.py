@@ -32,6 +32,11 @@ from gateway.api.keys import require_key
 from gateway.api.paths import refuse_method, refuse_path
 from gateway.api.places import place_elements, run_at
 from gateway.api.state import Call, Gateway, find_limits
+from gateway.base.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
+from gateway.base.ids import is_request_id
+from gateway.base.money import describe_amount
+from gateway.base.times import DAY_MS, format_iso
+from gateway.base.turns import Place
 from gateway.config.records import Config, Limits, Model
 from gateway.dialects.base import Caller
 from gateway.dialects.formats import CountPath
@@ -39,16 +44,11 @@ from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.records import CompletionRequest, ListedModel
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
 from gateway.extension import find_formats
-from gateway.ids import is_request_id
 from gateway.ledger.base import Key
 from gateway.ledger.call_records import Spent, describe_receipt
 from gateway.ledger.key_records import BudgetStanding, Terms
 from gateway.ledger.observation_records import RefusedView
-from gateway.money import describe_amount
-from gateway.times import DAY_MS, format_iso
-from gateway.turns import Place
 from gateway.upstream.forwarder import fetch
 from gateway.upstream.routing import Candidate, order_routes
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway import errors
 from gateway.api.state import Call, Share
+from gateway.base import errors
 
 ACCOUNT_SHARE: Final = 2
 """One account may use the budget divided by this. Once the budget is full, an account that uses less than

@@ -21,9 +21,9 @@ from aiohttp.web_request import BaseRequest
 
 from gateway.api.shares import SMALL_BYTES, count_reply, release
 from gateway.api.state import Call, make_headers
-from gateway.deadlines import Clock
-from gateway.errors import GatewayError, drop_frames
-from gateway.tasks import spawn
+from gateway.base.deadlines import Clock
+from gateway.base.errors import GatewayError, drop_frames
+from gateway.base.tasks import spawn
 
 STREAM_HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",

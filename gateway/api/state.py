@@ -16,11 +16,8 @@ from weakref import WeakKeyDictionary
 
 from gateway.api.aiohttp_insides import WebHandler
 from gateway.api.limits import Bucket, Counting, Rates
-from gateway.config.records import Config, Limits, Provider, Reload
-from gateway.deadlines import Ticker
-from gateway.dialects.base import Caller
-from gateway.dialects.records import DEMO, Upload
-from gateway.errors import (
+from gateway.base.deadlines import Ticker
+from gateway.base.errors import (
     GatewayError,
     InternalError,
     InvalidKey,
@@ -28,19 +25,22 @@ from gateway.errors import (
     UpstreamError,
     take_out,
 )
+from gateway.base.money import Tokens, format_amount
+from gateway.base.times import unix_ms
+from gateway.base.turns import LargeBodies
+from gateway.base.usage import MissingUsages
+from gateway.config.records import Config, Limits, Provider, Reload
+from gateway.dialects.base import Caller
+from gateway.dialects.records import DEMO, Upload
 from gateway.extension import Started, find_dialects, find_extras, find_formats
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import LIMITS, Terms
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.money import Tokens, format_amount
-from gateway.times import unix_ms
-from gateway.turns import LargeBodies
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes
-from gateway.usage import MissingUsages
 
 Offer = TypeVar("Offer")
 

@@ -12,16 +12,16 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
-from gateway import errors
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection
 from gateway.api.front import render_error
 from gateway.api.lingering import LINGER_BYTES
 from gateway.api.paths import explain_path
 from gateway.api.state import Call, Gateway, make_headers
+from gateway.base import errors
+from gateway.base.ids import make_request_id
+from gateway.base.times import unix_ms
 from gateway.dialects.base import Caller
 from gateway.extension import find_formats
-from gateway.ids import make_request_id
-from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.front")
 

@@ -9,7 +9,7 @@
 
 The verbs of an extra are in its `verbs`.
 
-May import: the leaves, `config`, `extension`, `ledger`, `upstream`, `admin`, `server`.
+May import: `base`, `config`, `extension`, `ledger`, `upstream`, `admin`, `server`.
 """
 
 from gateway.cli.command import main

@@ -8,6 +8,8 @@ from typing import Final, Literal, Unpack, get_args
 
 from gateway.admin import views
 from gateway.admin.fields import write_csv
+from gateway.base.money import align_points, format_amount
+from gateway.base.times import DAY_MS, format_moment
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields
 from gateway.cli.books import COLUMNS, MADE, add_accounts, read_accounts
@@ -16,8 +18,6 @@ from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
 from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import AccountView, EntryView, StandingView
-from gateway.money import align_points, format_amount
-from gateway.times import DAY_MS, format_moment
 
 Role = Literal["holder", "operator"]
 

@@ -17,6 +17,7 @@ from typing import Final, TypeVar, get_args
 from gateway.admin import backups, observations, views
 from gateway.admin.fields import Fields, write_csv
 from gateway.admin.keys import add_key
+from gateway.base.process import ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
@@ -33,7 +34,6 @@ from gateway.ledger.records import (
     Refused,
 )
 from gateway.ledger.sql.books import Books
-from gateway.process import ExitCode
 
 COLUMNS: Final = ("name", "credit", "models", "rpm", "tpm", "concurrency", "key_name")
 """The columns there may be, in any order; all but the first may be absent or empty."""

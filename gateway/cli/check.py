@@ -6,10 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from gateway import money
-from gateway.addresses import join_address
 from gateway.admin.fields import Fields, describe
 from gateway.admin.views import describe_limits
+from gateway.base import money
+from gateway.base.addresses import join_address
+from gateway.base.ids import find_last4
+from gateway.base.prices import BillTerms, PriceList, PriceRule, describe_rules
+from gateway.base.process import ExitCode
+from gateway.base.times import unix_ms
+from gateway.base.usage import LEAST_TOKENS_PER_FILE
 from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
@@ -19,14 +24,9 @@ from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model, Provider, Server
 from gateway.config.secrets import warn_of_literals
 from gateway.extension import find_extras
-from gateway.ids import find_last4
 from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import check_ledger
 from gateway.ledger.records import LedgerError
-from gateway.prices import BillTerms, PriceList, PriceRule, describe_rules
-from gateway.process import ExitCode
-from gateway.times import unix_ms
-from gateway.usage import LEAST_TOKENS_PER_FILE
 
 if TYPE_CHECKING:
     from gateway.upstream.model_list import Finding

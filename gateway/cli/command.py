@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Final, TextIO, TypeVar
 
 from gateway.admin.fields import Fields, write_csv
+from gateway.base.money import format_amount
+from gateway.base.process import PROGRAM, ExitCode, find_version
+from gateway.base.times import unix_ms
 from gateway.cli.arguments import Json, Output, render
 from gateway.cli.verbs import DEFAULT_CONFIG, parse
 from gateway.config.reader import ConfigError
@@ -24,9 +27,6 @@ from gateway.config.records import Config
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, DatabaseUrl, LedgerError, LedgerMissing, NotFound, Refused
 from gateway.ledger.sql.books import Books
-from gateway.money import format_amount
-from gateway.process import PROGRAM, ExitCode, find_version
-from gateway.times import unix_ms
 
 MAX_USER_CHARS: Final = 64
 """Characters of a user's name: twice what Linux allows. SUDO_USER may hold anything."""

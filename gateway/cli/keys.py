@@ -6,12 +6,12 @@ from argparse import SUPPRESS
 from typing import Final, Unpack
 
 from gateway.admin import keys, views
+from gateway.base.process import PROGRAM
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import MOMENTS, arg, edit, make_expiry, make_limits, verb
 from gateway.ledger import key_records
 from gateway.ledger.sql.books import Books
-from gateway.process import PROGRAM
 
 _KEY: Final = arg(
     "key", "KEY", "the key's id, as `key list` shows it, or its name if no other has it"

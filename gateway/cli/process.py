@@ -13,6 +13,7 @@ from typing import Final
 import gateway
 from gateway.admin import observations as asking
 from gateway.admin.fields import describe
+from gateway.base.process import PROGRAM, WRITE, ExitCode, find_obstacle
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import DEFAULT_CONFIG, arg, flag, verb
@@ -20,7 +21,6 @@ from gateway.config.load import load_config, load_defaults, load_storage
 from gateway.config.records import Config, Server
 from gateway.ledger.opening import find_server
 from gateway.ledger.records import Conflict, Refused
-from gateway.process import PROGRAM, WRITE, ExitCode, find_obstacle
 from gateway.server import systemd
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.admin import observations, views
+from gateway.base.money import PRICES, format_amount, format_factor, format_tokens
+from gateway.base.times import format_moment
 from gateway.cli.arguments import render_fields
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
 from gateway.ledger.call_records import OUTCOME_WORDS, CallDetail, Correction, Receipt
 from gateway.ledger.observation_records import RefusedView, UpstreamFailure
 from gateway.ledger.records import NotFound
-from gateway.money import PRICES, format_amount, format_factor, format_tokens
-from gateway.times import format_moment
 
 _UNITS: Final = {"request": "each", "web_search": "per thousand"}
 """The units of prices that are not for a million tokens."""

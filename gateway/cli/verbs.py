@@ -14,10 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, NoReturn, TypedDict, TypeVar, Unpack
 
+from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
 from gateway.config.records import Config
 from gateway.extension import find_extras, find_missing
-from gateway.process import PROGRAM, ExitCode
 
 Run = TypeVar("Run", bound=Callable[..., int | None])
 """The function of a verb, see `Verb.run`."""

@@ -10,6 +10,6 @@
     secrets    where a secret is, and its look-up
     reader     reads TOML into typed values; errors name the place and the rule, all at once
 
-May import: the leaves, `dialects` (for the names of what changes a bill), `ledger` (for locations),
+May import: `base`, `dialects` (for the names of what changes a bill), `ledger` (for locations),
 `extension` (for the tables of extras).
 """

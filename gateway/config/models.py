@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
+from gateway.base.prices import PriceList
 from gateway.config.prices import (
     NO_OUTPUT,
     TOLD,
@@ -19,7 +20,6 @@ from gateway.config.settings import SETTINGS
 from gateway.config.values import check_model_id
 from gateway.dialects.records import DEFAULT_KIND, Kind, Pricing
 from gateway.extension import find_dialects, find_kinds, find_missing
-from gateway.prices import PriceList
 
 MAX_OUTPUT_TOKENS: Final = 128_000
 """The default output limit of a model: the largest that vendors offer."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway import money
+from gateway.base import money
+from gateway.base.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
+from gateway.base.times import ALWAYS, Window
 from gateway.config.reader import Place, Problems, quote_key, read_table, show, suggest
 from gateway.config.records import Route
 from gateway.config.settings import SETTINGS, read_tool_price
-from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
-from gateway.times import ALWAYS, Window
 
 FEES: Final = ("request", "web_search")
 """Prices that default to 0."""

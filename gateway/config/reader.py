@@ -16,7 +16,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.process import PROGRAM, READ, find_obstacle
+from gateway.base.process import PROGRAM, READ, find_obstacle
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from gateway.addresses import Network
+from gateway.base.addresses import Network
+from gateway.base.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 from gateway.config import reader as read
 from gateway.config import secrets, values
 from gateway.config.reader import Setting
 from gateway.dialects import records as dialects
 from gateway.ledger.records import DatabaseUrl, Location
-from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
 _MAX_CREDIT: Final = 1_000_000_000
 """Units of currency, the most that the ledger takes at once."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
+from gateway.base.process import READ, find_obstacle, name_group
 from gateway.config.reader import Place, looks_secret, quote_key
 from gateway.extension import find_extras, find_missing, find_tables
-from gateway.process import READ, find_obstacle, name_group
 
 COMMAND: Final = "command:"
 """The beginning of a key's place if a command prints the key."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
+from gateway.base.money import MEDIA
 from gateway.config import reader as read
 from gateway.config import records, secrets, values
 from gateway.config.reader import Setting
 from gateway.dialects.records import DEFAULT_KIND, SAMPLING, Reasoning
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.extension import find_dialects, find_kinds
-from gateway.money import MEDIA
 
 MAX_PRICE: Final = 1_000_000_000_000
 """Units per million tokens: enough for currencies of which a dollar is many thousands."""

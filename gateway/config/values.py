@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from gateway.addresses import Network
+from gateway.base.addresses import Network
+from gateway.base.prices import name_tier
+from gateway.base.times import maybe_seconds, read_date, read_hours, read_weekdays
 from gateway.config.reader import Read, Setting, integer, matching, show, suggest, text
-from gateway.prices import name_tier
-from gateway.times import maybe_seconds, read_date, read_hours, read_weekdays
 
 MAX_MODEL_ID_CHARS: Final = 200
 """Characters of a model's id, which is in each log line and in each row of the ledger."""

@@ -19,6 +19,6 @@ A new dialect, or a service with models of another kind, is an extra: a folder w
 `kinds` and `find_formats`, and no line elsewhere (`tests/dialects/tiny` shows it). Other folders change only
 for what they cannot do yet: sign requests in another way (`upstream`), or price by another unit (`money`,
 `config`).
-May import: the leaves `errors`, `money`, `prices` and `usage`; neither asyncio nor aiohttp. README.md has
+May import: `base` (`errors`, `money`, `prices` and `usage` of it); neither asyncio nor aiohttp. README.md has
 the facts of the formats that the code relies on.
 """

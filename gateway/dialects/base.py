@@ -20,6 +20,10 @@ from typing import Protocol
 
 import orjson
 
+from gateway.base.errors import GatewayError
+from gateway.base.money import Tokens
+from gateway.base.prices import BillOptions
+from gateway.base.usage import Expected, Metered, Reported
 from gateway.dialects.records import (
     DEFAULT_KIND,
     CompletionRequest,
@@ -38,10 +42,6 @@ from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.dialects.wire.kinds import TOO_LONG
 from gateway.dialects.wire.sse import DONE_DATA, read_object
 from gateway.dialects.wire.usage import edit_model
-from gateway.errors import GatewayError
-from gateway.money import Tokens
-from gateway.prices import BillOptions
-from gateway.usage import Expected, Metered, Reported
 
 
 class Pipeline(Protocol):

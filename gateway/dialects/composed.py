@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, get_args
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.base import Caller, EventUpstream, EventWriter
 from gateway.dialects.records import (
     CompletionRequest,
@@ -28,7 +29,6 @@ from gateway.dialects.records import (
 )
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.stream import TranslatedStream
-from gateway.errors import BadRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from gateway.base.errors import UndeliverableReply, UpstreamError
+from gateway.base.usage import meter
 from gateway.dialects.base import Caller, EventUpstream, Pipeline, StreamingUpstream, Upstream
 from gateway.dialects.composed import Translation
 from gateway.dialects.records import (
@@ -38,8 +40,6 @@ from gateway.dialects.wire.replies import (
 )
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.dialects.wire.usage import tells_work
-from gateway.errors import UndeliverableReply, UpstreamError
-from gateway.usage import meter
 
 SMALL_BYTES: Final = 1 << 16
 """Bytes of a reply whose values need not be counted: each value takes at least a byte, so even a dozen

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.chat.calls import read_arguments
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.tools import nest_tools
@@ -20,7 +21,6 @@ from gateway.dialects.schemas import shape_root
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.usage import make_cache_details, make_chat_usage
-from gateway.errors import BadRequest
 
 CARRIED: Final = frozenset(
     {

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from gateway.errors import UpstreamError
-from gateway.money import Tokens
-from gateway.prices import FREE_OF_CHARGE, BillOptions, PriceList
-from gateway.usage import Expected, Metered, estimate_file, find_more_tokens
+from gateway.base.errors import UpstreamError
+from gateway.base.money import Tokens
+from gateway.base.prices import FREE_OF_CHARGE, BillOptions, PriceList
+from gateway.base.usage import Expected, Metered, estimate_file, find_more_tokens
 
 Json = dict[str, Any]
 """An object as parsers make it. Its values have exact types, so hot paths ask `type(x) is str`."""

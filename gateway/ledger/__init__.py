@@ -30,5 +30,5 @@ The life of money:
 
 A key's cap and budget are checked by the same hold and added to by the same commit.
 
-May import: the leaves, `extension` (for the databases of extras).
+May import: `base`, `extension` (for the databases of extras).
 """

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from gateway.base.money import Tokens
+from gateway.base.prices import AppliedPrice
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, KeyTerms, Rate, Terms
-from gateway.money import Tokens
-from gateway.prices import AppliedPrice
 
 if TYPE_CHECKING:  # it brings asyncio, which commands do without
-    from gateway.tasks import PromptFuture
+    from gateway.base.tasks import PromptFuture
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)

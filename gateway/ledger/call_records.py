@@ -10,10 +10,10 @@ from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from gateway import money
+from gateway.base import money
+from gateway.base.prices import AppliedPrice
+from gateway.base.times import format_iso
 from gateway.ledger.observation_records import UpstreamFailure
-from gateway.prices import AppliedPrice
-from gateway.times import format_iso
 
 UsageGroup = Literal["day", "model", "key", "account", "provider"]
 ChartUnit = Literal["day", "hour"]

@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.base.money import MAX_AMOUNT_NANO
 from gateway.ledger.key_records import LIMITS, Allowance, KeyTerms, Terms
 from gateway.ledger.records import OTHER_ACTORS, SCRIPT_ACTOR, Refused
-from gateway.money import MAX_AMOUNT_NANO
 
 _LIKE: Final = str.maketrans("01lıіιӏсѕуеорορаαтτмԁпгкκвь", "oiiiiiicsyeopopaattmdnrkkbb")
 """Digits and letters of other scripts that look like letters of `OTHER_ACTORS`."""

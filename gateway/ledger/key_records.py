@@ -18,9 +18,9 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final, Literal, TypedDict, assert_never, get_args
 
-from gateway.errors import BudgetSpent, RateLimited
-from gateway.money import format_amount
-from gateway.times import DAY_MS, format_moment
+from gateway.base.errors import BudgetSpent, RateLimited
+from gateway.base.money import format_amount
+from gateway.base.times import DAY_MS, format_moment
 
 Period = Literal["day", "week", "month"]
 

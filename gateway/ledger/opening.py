@@ -8,11 +8,11 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.base.times import unix_ms
 from gateway.extension import find_databases
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Location, MoveRecord
 from gateway.ledger.sql.books import Books
-from gateway.times import unix_ms
 
 if TYPE_CHECKING:
     from gateway.ledger.serving.ledger import ServingLedger

@@ -10,7 +10,7 @@
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit and a key
 
-May import: the leaves, `config`, `ledger`, `admin`, `api`, `extension`.
+May import: `base`, `config`, `ledger`, `admin`, `api`, `extension`.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ from aiohttp.web_protocol import RequestHandler
 
 from gateway.api import aiohttp_insides as insides
 from gateway.api.state import Gateway
+from gateway.base.deadlines import Clock
+from gateway.base.errors import STOPPED, Overloaded
 from gateway.config.records import Config, Server
-from gateway.deadlines import Clock
-from gateway.errors import STOPPED, Overloaded
 from gateway.server.listener import Listener
 
 log = logging.getLogger("gateway.connections")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.addresses import make_local_url
 from gateway.admin import keys
+from gateway.base.addresses import make_local_url
 from gateway.config.records import Config
 from gateway.extension import Shown, find_extras
 from gateway.ledger.key_records import KeyTerms

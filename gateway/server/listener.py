@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.addresses import join_address
+from gateway.base.addresses import join_address
+from gateway.base.tasks import spawn
 from gateway.config.records import Server
 from gateway.server.systemd import SOCKET_BACKLOG
-from gateway.tasks import spawn
 
 if TYPE_CHECKING:
     from gateway.server.connections import ConnectionWatch  # `check` needs no web server

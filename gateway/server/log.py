@@ -25,8 +25,8 @@ from typing import Final, Literal
 import orjson
 
 from gateway.api.state import Call
+from gateway.base.money import format_amount
 from gateway.config.records import Config
-from gateway.money import format_amount
 
 log = logging.getLogger("gateway.log")
 

@@ -33,6 +33,9 @@ from typing import Final
 from gateway.admin import observations as asking
 from gateway.admin.fields import name_process
 from gateway.api.state import Gateway, make_routes
+from gateway.base.money import PRICES, format_amount, format_factor
+from gateway.base.prices import AppliedPrice, PriceList, read_price
+from gateway.base.times import unix_ms
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
@@ -40,10 +43,7 @@ from gateway.extension import find_tables
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import SYSTEM, Actor, LedgerError
 from gateway.ledger.sql.books import Books
-from gateway.money import PRICES, format_amount, format_factor
-from gateway.prices import AppliedPrice, PriceList, read_price
 from gateway.server.connections import fit_to_files
-from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.reload")
 

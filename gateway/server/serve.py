@@ -20,14 +20,16 @@ from gateway.api.routes import add_api
 from gateway.api.sink import SERVER
 from gateway.api.state import Gateway, make_gateway
 from gateway.api.wire import make_connection
+from gateway.base.ids import digest
+from gateway.base.process import ExitCode
+from gateway.base.tasks import spawn
+from gateway.base.times import unix_ms
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.extension import find_extras
-from gateway.ids import digest
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.process import ExitCode
 from gateway.server import systemd
 from gateway.server.connections import (
     ConnectionWatch,
@@ -49,8 +51,6 @@ from gateway.server.log import AccessLog, LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
 from gateway.server.reload import Reloader
 from gateway.server.systemd import GRACE_SECONDS
-from gateway.tasks import spawn
-from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.serve")
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gateway.addresses import join_address
+from gateway.base.addresses import join_address
+from gateway.base.process import ExitCode
 from gateway.config.records import Server
 from gateway.ledger.records import Refused
-from gateway.process import ExitCode
 
 NAME: Final = "gateway"
 STATE_ROOT: Final = Path("/var/lib")

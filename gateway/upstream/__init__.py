@@ -12,5 +12,5 @@
     model_list  a look at a provider's list of models, for `check --live`
     demo        the embedded provider
 
-May import: the leaves, `config`, `dialects`, `extension`.
+May import: `base`, `config`, `dialects`, `extension`.
 """

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from gateway.base.deadlines import Clock
+from gateway.base.errors import Blame, UpstreamError, UpstreamTimeout
 from gateway.config.records import Provider
-from gateway.deadlines import Clock
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
-from gateway.errors import Blame, UpstreamError, UpstreamTimeout
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.encodings import Receiver, read_encoding
 from gateway.upstream.http1 import Head

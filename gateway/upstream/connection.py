@@ -11,9 +11,9 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
-from gateway.errors import GatewayError, InternalError
-from gateway.tasks import PromptFuture
-from gateway.turns import Turns, find_turns
+from gateway.base.errors import GatewayError, InternalError
+from gateway.base.tasks import PromptFuture
+from gateway.base.turns import Turns, find_turns
 from gateway.upstream.encodings import Receiver, unpack
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from yarl import URL
 
-from gateway.deadlines import limit_seconds
+from gateway.base.deadlines import limit_seconds
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 from gateway.upstream.resolver import Address, LookUp, Resolver, look_up
 

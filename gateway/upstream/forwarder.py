@@ -14,13 +14,19 @@ from typing import Final, Protocol
 
 from yarl import URL
 
+from gateway.base.deadlines import Ticker, limit_seconds
+from gateway.base.errors import (
+    GatewayError,
+    OutOfResources,
+    UpstreamError,
+    UpstreamUnavailable,
+    redact,
+)
 from gateway.config.records import Provider
-from gateway.deadlines import Ticker, limit_seconds
 from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import Body
 from gateway.dialects.wire.failures import map_status
-from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable, redact
 from gateway.upstream.attempt import Attempt, CollectedBody, Response, accept, break_off
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable

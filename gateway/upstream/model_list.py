@@ -11,13 +11,13 @@ from typing import Final, Literal
 import orjson
 from yarl import URL
 
+from gateway.base.deadlines import limit_seconds
+from gateway.base.errors import UpstreamError, take_out
+from gateway.base.ids import find_last4
 from gateway.config.records import Config, Provider
-from gateway.deadlines import limit_seconds
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.replies import looks_like_json
-from gateway.errors import UpstreamError, take_out
 from gateway.extension import find_formats
-from gateway.ids import find_last4
 from gateway.upstream.attempt import CollectedBody
 from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable

@@ -22,9 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final, Literal, Protocol
 
+from gateway.base.errors import GatewayError, UpstreamError
+from gateway.base.ids import find_last4
 from gateway.config.records import KeySource
-from gateway.errors import GatewayError, UpstreamError
-from gateway.ids import find_last4
 
 FAILURES: Final = 5
 """Failures in a row that open a breaker. Single 5xx are common at providers that work."""

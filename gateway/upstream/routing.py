@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from gateway import errors
+from gateway.base import errors
 from gateway.config.records import Model, Provider, Route
 from gateway.dialects.chat.state import tag_provider
 from gateway.dialects.exchanges import Exchange

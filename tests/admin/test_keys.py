@@ -8,12 +8,12 @@ from typing import Final
 
 import pytest
 
-from gateway import ids
 from gateway.admin import keys
+from gateway.base import ids
+from gateway.base.money import NANO
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.records import Conflict
 from gateway.ledger.sql.books import Books
-from gateway.money import NANO
 from tests.admin.visits import NAME, Clock, read, read_kept
 
 NOW_MS: Final = Clock().now_ms

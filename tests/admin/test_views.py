@@ -14,14 +14,14 @@ import pytest
 
 from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe, name_process
+from gateway.base.money import Tokens
+from gateway.base.times import unix_ms
 from gateway.config.records import Reload
 from gateway.ledger.call_records import CallView
 from gateway.ledger.key_records import BudgetStanding, KeyTerms, KeyView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sql.books import Books
-from gateway.money import Tokens
-from gateway.times import unix_ms
 from tests.ledger.kit import make_place
 from tests.support.rows import each_row
 

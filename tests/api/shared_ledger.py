@@ -14,7 +14,7 @@ from unittest import mock
 
 from gateway.api.state import Call as ServedCall
 from gateway.api.state import Gateway
-from gateway.errors import GatewayError
+from gateway.base.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.key_records import Allowance, Rate
 from gateway.ledger.serving.ledger import ServingLedger

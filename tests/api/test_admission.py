@@ -18,21 +18,21 @@ from gateway.api.admission import AFFINITY_CHARS, Completion, Prepared, _choose_
 from gateway.api.keys import explain_end
 from gateway.api.limits import Bucket
 from gateway.api.state import LOOKUPS_PER_MINUTE
-from gateway.config.records import Model
-from gateway.dialects.records import CompletionRequest, Payload, Target
-from gateway.errors import (
+from gateway.base.errors import (
     BadRequest,
     LedgerUnavailable,
     ModelNotAllowed,
     UnknownModel,
     UpstreamUnavailable,
 )
+from gateway.base.money import NANO
+from gateway.base.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
+from gateway.base.turns import LargeBodies, Place, Result
+from gateway.config.records import Model
+from gateway.dialects.records import CompletionRequest, Payload, Target
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
 from gateway.ledger.opening import open_books
-from gateway.money import NANO
-from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
-from gateway.turns import LargeBodies, Place, Result
 from gateway.upstream.routing import Routes
 from tests.support.chat import check_error, say
 from tests.support.client import request

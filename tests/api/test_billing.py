@@ -14,17 +14,24 @@ from gateway.api.billing import Bill, expect_usage
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Bucket, Rates
 from gateway.api.state import Call
+from gateway.base.errors import BalanceHeld, InsufficientBalance, RateLimited
+from gateway.base.money import MAX_AMOUNT_NANO, Price, Tokens
+from gateway.base.prices import (
+    NOTHING_SPECIAL,
+    UNSAID,
+    BillOptions,
+    BillTerms,
+    PriceList,
+    PriceRule,
+)
+from gateway.base.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
-from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import drop_hold
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.money import MAX_AMOUNT_NANO, Price, Tokens
-from gateway.prices import NOTHING_SPECIAL, UNSAID, BillOptions, BillTerms, PriceList, PriceRule
-from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.records import make_call
 from tests.support.rows import each_row

@@ -19,14 +19,14 @@ from gateway.api.places import LOOP_BYTES, LOOP_MS, SHORT_MS, count_values, plac
 from gateway.api.routes import make_routes
 from gateway.api.shares import count_body, count_reply, may_read, release
 from gateway.api.state import Gateway
+from gateway.base.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
+from gateway.base.turns import REST_SECONDS, LargeBodies, Place
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
     MAX_WIDE_BYTES,
     count_elements,
 )
-from gateway.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
-from gateway.turns import REST_SECONDS, LargeBodies, Place
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request, send_before_reading

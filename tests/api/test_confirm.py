@@ -11,7 +11,7 @@ import pytest
 
 from gateway.api.admission import Completion
 from gateway.api.completions import Relay
-from gateway.errors import (
+from gateway.base.errors import (
     STOPPED,
     BalanceHeld,
     GatewayError,

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.api.limits import MAX_OWN_COUNTS, Counting
 from gateway.api.routes import MAX_COUNT_BYTES, count_tokens
-from gateway.errors import BodyTooLarge
+from gateway.base.errors import BodyTooLarge
 from tests.support.chat import check_messages_error
 from tests.support.formats import COUNTERS
 from tests.support.messages import ask, make_message

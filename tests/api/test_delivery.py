@@ -16,9 +16,9 @@ from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.places import LOOP_BYTES
 from gateway.api.shares import count_reply, release
 from gateway.api.sink import Sink
-from gateway.errors import LedgerUnavailable, UpstreamError
-from gateway.tasks import spawn
-from gateway.turns import LargeBodies, Place
+from gateway.base.errors import LedgerUnavailable, UpstreamError
+from gateway.base.tasks import spawn
+from gateway.base.turns import LargeBodies, Place
 from gateway.upstream.encodings import Receiver
 from tests.api.test_bodies import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours

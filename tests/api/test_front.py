@@ -20,8 +20,7 @@ from gateway.api.paths import UNSERVED, explain_path, refuse_method
 from gateway.api.routes import add_api, make_routes
 from gateway.api.state import MAX_FAILURES, Call, Gateway
 from gateway.api.wire import choose_caller
-from gateway.dialects.base import Caller
-from gateway.errors import (
+from gateway.base.errors import (
     GatewayError,
     InternalError,
     InvalidKey,
@@ -29,6 +28,7 @@ from gateway.errors import (
     NotFound,
     Overloaded,
 )
+from gateway.dialects.base import Caller
 from tests.support import client
 from tests.support.chat import check_messages_error
 from tests.support.formats import CALLERS, COUNTERS

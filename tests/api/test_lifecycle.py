@@ -30,7 +30,7 @@ from gateway.api.lifecycle import (
     find_ending,
     lose_charge,
 )
-from gateway.errors import (
+from gateway.base.errors import (
     GatewayError,
     GatewayFault,
     LedgerUnavailable,

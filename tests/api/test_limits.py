@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 
 from gateway.api.limits import MAX_COUNTS, MAX_OWN_COUNTS, Bucket, Counting, Rates
 from gateway.api.state import Gateway
+from gateway.base.errors import Overloaded, RateLimited
 from gateway.config.records import Limits
 from gateway.dialects.records import RateLimit
-from gateway.errors import Overloaded, RateLimited
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Rate, Terms
 from tests.support.formats import CALLERS

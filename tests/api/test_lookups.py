@@ -14,8 +14,8 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.admin.keys import add_key
 from gateway.api.admission import MAX_COMPARED_CHARS, find_problem, find_similar
 from gateway.api.routes import describe_own_key, report_health, report_readiness
+from gateway.base.errors import LedgerUnavailable, ModelNotFound, UnknownModel
 from gateway.config.records import Limits
-from gateway.errors import LedgerUnavailable, ModelNotFound, UnknownModel
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Terms

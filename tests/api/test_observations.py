@@ -13,15 +13,15 @@ from typing import Any, Literal, cast
 import pytest
 
 from gateway.api.state import Call, find_code
-from gateway.errors import BadRequest
+from gateway.base.errors import BadRequest
+from gateway.base.money import Tokens
+from gateway.base.times import HOUR_MS
+from gateway.base.usage import MissingUsages
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.opening import open_books
-from gateway.money import Tokens
 from gateway.server.log import AccessLog, describe_call
-from gateway.times import HOUR_MS
-from gateway.usage import MissingUsages
 from tests.support import records
 from tests.support.chat import say
 from tests.support.config import UPSTREAM_NAME

@@ -22,16 +22,16 @@ from gateway.api.billing import Bill, expect_usage, find_output_limit
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
 from gateway.api.state import Call
+from gateway.base.errors import BalanceHeld, InsufficientBalance
+from gateway.base.money import Price, Tokens, compute_cost_nano
+from gateway.base.prices import NOTHING_SPECIAL, PriceList, PriceRule
+from gateway.base.times import unix_ms
+from gateway.base.usage import Metered, MissingUsages
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, InputUnit, Payload, Target
-from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import drop_hold, raise_to, take_hold
-from gateway.money import Price, Tokens, compute_cost_nano
-from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
-from gateway.times import unix_ms
-from gateway.usage import Metered, MissingUsages
 from tests.support.formats import EXCHANGES, SERVICES
 from tests.support.records import make_call
 from tests.support.rows import each_row

@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 
 from gateway.api.shares import SMALL_BYTES
 from gateway.api.sink import PIECE_BYTES, JsonReply, StreamSink
-from gateway.deadlines import Clock
+from gateway.base.deadlines import Clock
 from tests.api.test_bodies import make_call, make_gateway
 from tests.support import records
 from tests.support.chat import check_error, say

@@ -10,8 +10,8 @@ import argparse
 import time
 from typing import Final
 
+from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.records import CompletionRequest, ReplyContext
-from gateway.usage import Expected, UsageLimits
 from tests.bench import wire
 from tests.support.formats import EXCHANGES
 

@@ -16,12 +16,12 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.ids import make_request_id
+from gateway.base.ids import make_request_id
+from gateway.base.times import unix_ms
 from gateway.ledger.base import Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.times import unix_ms
 from tests.ledger.contract.kit import admission, settlement
 from tests.ledger.kit import find_key, make_place
 

@@ -7,12 +7,12 @@ from typing import get_args
 
 import pytest
 
+from gateway.base.money import PRICES, Price, Tokens
+from gateway.base.prices import AppliedPrice
+from gateway.base.process import ExitCode
 from gateway.cli.receipts import page_receipt
 from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
 from gateway.ledger.observation_records import UpstreamFailure
-from gateway.money import PRICES, Price, Tokens
-from gateway.prices import AppliedPrice
-from gateway.process import ExitCode
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in

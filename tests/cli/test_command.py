@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import observations as asking
+from gateway.base.process import ExitCode, find_version
 from gateway.cli import main
 from gateway.ledger.opening import open_books
-from gateway.process import ExitCode, find_version
 from tests import ROOT
 from tests.support.cli import Cli
 from tests.support.rows import each_row

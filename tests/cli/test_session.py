@@ -29,14 +29,14 @@ from typing import Final
 
 import pytest
 
-from gateway import ids
+from gateway.base import ids
+from gateway.base.process import ExitCode
+from gateway.base.times import DAY_MS, unix_ms
 from gateway.cli import process
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.records import StoredSecret
-from gateway.process import ExitCode
-from gateway.times import DAY_MS, unix_ms
 from tests import ROOT
 from tests.ledger.contract.kit import admission, settlement, void
 from tests.ledger.kit import find_key, make_place

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from gateway.base.process import ExitCode
 from gateway.cli import process as unit_verb
 from gateway.cli.process import note
-from gateway.process import ExitCode
 from gateway.server.systemd import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli

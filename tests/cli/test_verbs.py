@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
+from gateway.base.process import PROGRAM
 from gateway.cli.arguments import Output
 from gateway.cli.verbs import JSON, VERBS, Options, find_words, load_verbs, make_parser, parse
-from gateway.process import PROGRAM
 from tests import ROOT
 from tests.support.cli import Cli
 from tests.support.rows import each_row

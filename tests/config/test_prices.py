@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gateway.base.money import NANO, Tokens
+from gateway.base.prices import BillTerms
 from gateway.cli.check import list_conflicts
 from gateway.config.records import Model
-from gateway.money import NANO, Tokens
-from gateway.prices import BillTerms
 from tests.support.settings import OPENAI, load
 
 HEAD = f'{OPENAI}[models.m]\nroutes = ["openai/m"]\n'

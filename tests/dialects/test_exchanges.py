@@ -10,9 +10,9 @@ from typing import Any, Final, cast
 
 import pytest
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import ListedModel, RateLimit, Target
-from gateway.errors import BadRequest
 from gateway.extension import find_dialects
 from tests import streams
 from tests.dialects.chat.kit import Played, dump, each_byte, make_context, play, read_chunks

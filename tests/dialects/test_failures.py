@@ -23,9 +23,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from gateway.base.errors import BadRequest, GatewayError
 from gateway.dialects.base import Caller, Pipeline
 from gateway.dialects.wire.failures import map_status
-from gateway.errors import BadRequest, GatewayError
 from tests.dialects.chat import kit as chat
 from tests.dialects.test_faults import BEGUN
 from tests.support.formats import EXCHANGES

@@ -30,10 +30,10 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.base.errors import NO_NAMES, UndeliverableReply, UpstreamError, UpstreamUnavailable
+from gateway.base.usage import Metered
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.failures import map_status
-from gateway.errors import NO_NAMES, UndeliverableReply, UpstreamError, UpstreamUnavailable
-from gateway.usage import Metered
 from tests.dialects.chat import kit as chat
 from tests.dialects.messages import kit as messages
 from tests.support.formats import EXCHANGES, SERVICES, find_texts

@@ -34,10 +34,10 @@ from typing import Final
 import orjson
 import pytest
 
+from gateway.base.errors import GatewayError
+from gateway.base.usage import Expected, Metered, UsageLimits
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import CompletionRequest, Reply, ReplyContext
-from gateway.errors import GatewayError
-from gateway.usage import Expected, Metered, UsageLimits
 from tests.dialects.chat.kit import (
     DONE,
     ID,

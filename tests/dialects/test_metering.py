@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.base.errors import UndeliverableReply, UpstreamError
+from gateway.base.money import Tokens
+from gateway.base.prices import BillOptions, BillTerms
+from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.records import ReplyContext
-from gateway.errors import UndeliverableReply, UpstreamError
-from gateway.money import Tokens
-from gateway.prices import BillOptions, BillTerms
-from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,

@@ -37,14 +37,14 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from gateway.base.errors import BadRequest
+from gateway.base.money import Price
+from gateway.base.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from gateway.config.settings import ALLOWED
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.state import seal, seal_id, tag_provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import CompletionRequest, Payload, Target
-from gateway.errors import BadRequest
-from gateway.money import Price
-from gateway.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from tests.dialects.rules import check_messages_request, check_responses_request
 from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES, find_texts
 from tests.support.layout import WIDTH, lay_out

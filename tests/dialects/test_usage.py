@@ -26,6 +26,9 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.money import Tokens
+from gateway.base.prices import BillOptions, BillTerms
+from gateway.base.usage import Expected, Metered, Reported, UsageLimits
 from gateway.dialects.chat.content import count_message_text as count_chat_text
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.stream import read_messages_usage
@@ -37,9 +40,6 @@ from gateway.dialects.wire.usage import (
     maybe_repair_chat_usage,
     read_openai_usage,
 )
-from gateway.money import Tokens
-from gateway.prices import BillOptions, BillTerms
-from gateway.usage import Expected, Metered, Reported, UsageLimits
 from tests.dialects.chat.kit import make_context
 from tests.dialects.messages.kit import STOP, close, finish, frame, open_block, say, start
 from tests.support.formats import EXCHANGES, find_texts

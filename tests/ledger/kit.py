@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gateway import ids
 from gateway.admin import keys
+from gateway.base import ids
 from gateway.ledger.base import Key
 from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger

@@ -36,7 +36,7 @@ from typing import (
     is_typeddict,
 )
 
-from gateway.errors import GatewayError
+from gateway.base.errors import GatewayError
 from gateway.ledger.records import Actor, Refused, StoredSecret
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part

@@ -11,14 +11,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
+from gateway.base.errors import BalanceHeld, BudgetSpent, InsufficientBalance
+from gateway.base.times import DAY_MS
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance
 from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, admission, settlement, void
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.fuzz import fuzz

@@ -9,7 +9,10 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import RateLimited
+from gateway.base.errors import RateLimited
+from gateway.base.money import Price, Tokens
+from gateway.base.prices import AppliedPrice
+from gateway.base.times import DAY_MS, to_unix_ms
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import (
     OUTCOME_WORDS,
@@ -35,9 +38,6 @@ from gateway.ledger.key_records import (
     refuse_tokens,
 )
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
-from gateway.money import Price, Tokens
-from gateway.prices import AppliedPrice
-from gateway.times import DAY_MS, to_unix_ms
 from tests.ledger.contract.kit import NOW_MS, settlement
 from tests.support.rows import each_row
 

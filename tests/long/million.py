@@ -20,6 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gateway.base.money import MILLION, Price
+from gateway.base.prices import AppliedPrice
+from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books import Books
@@ -32,9 +35,6 @@ from gateway.ledger.sqlite.folds import (
     naming_charges,
 )
 from gateway.ledger.sqlite.schema import VERSION, connect
-from gateway.money import MILLION, Price
-from gateway.prices import AppliedPrice
-from gateway.times import DAY_MS, HOUR_MS
 from tests import ROOT
 
 HERE: Final = Path(__file__).parent

@@ -19,9 +19,9 @@ from typing import Final
 
 import pytest
 
+from gateway.base.tasks import spawn
 from gateway.ledger.opening import open_books
 from gateway.server import memory
-from gateway.tasks import spawn
 from tests import ROOT
 from tests.api.language import SURFACES, Command, read_command, read_script
 from tests.api.scene import ASKS, PATHS

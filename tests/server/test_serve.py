@@ -15,9 +15,9 @@ import pytest
 from gateway.api.aiohttp_insides import list_connections
 from gateway.api.state import make_gateway
 from gateway.api.wire import make_connection
+from gateway.base.process import ExitCode
 from gateway.config.records import Config
 from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerLocked, LedgerMismatch
-from gateway.process import ExitCode
 from gateway.server import serve
 from gateway.server.connections import Signals
 from gateway.server.first_start import find_key_file

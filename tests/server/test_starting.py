@@ -13,12 +13,12 @@ from typing import Any
 import openai
 import pytest
 
-from gateway import ids
+from gateway.base import ids
+from gateway.base.process import ExitCode
 from gateway.dialects.records import DEFAULT_KIND
 from gateway.extension import Shown, find_extras, find_kinds
 from gateway.ledger.opening import open_books
 from gateway.ledger.sql.accounts import AccountBook
-from gateway.process import ExitCode
 from gateway.server.first_start import (
     CannotShow,
     FirstAccounts,

@@ -15,8 +15,8 @@ import httpx2
 import openai
 import pytest
 
+from gateway.base.tasks import spawn
 from gateway.server.systemd import Manager, take_manager, take_sockets
-from gateway.tasks import spawn
 from tests.long.killing import KINDS, MODEL
 from tests.long.restarts import play_restarts
 from tests.server.manager import QUEUE, Ear, Service, max_backlog, queueing, service

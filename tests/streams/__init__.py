@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.money import Tokens
+from gateway.base.money import Tokens
 from tests.support.formats import CALLERS
 from tests.support.rows import Decorator, each_row
 

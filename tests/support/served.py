@@ -27,10 +27,10 @@ from multidict import CIMultiDictProxy
 
 from gateway.admin import keys
 from gateway.api.state import Gateway, make_gateway
+from gateway.base.money import NANO
 from gateway.config.load import load_config
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.money import NANO
 from gateway.server.serve import make_app
 from tests.support.process import GatewayProcess, free_port
 from tests.support.waiting import POLL_SECONDS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.deadlines import Clock
+from gateway.base.deadlines import Clock
 from gateway.upstream.attempt import Attempt, CollectedBody, Response
 from gateway.upstream.forwarder import HttpForwarder
 from tests.support.formats import EXCHANGES

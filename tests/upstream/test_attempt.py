@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.deadlines import Clock
-from gateway.errors import Overloaded, UpstreamError, UpstreamTimeout
+from gateway.base.deadlines import Clock
+from gateway.base.errors import Overloaded, UpstreamError, UpstreamTimeout
 from gateway.upstream.attempt import Attempt, CheckedBody, begins_reply
 from tests.support.records import make_provider
 from tests.support.rows import each_row

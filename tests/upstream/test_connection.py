@@ -16,8 +16,8 @@ from typing import Final
 import pytest
 from yarl import URL
 
-from gateway.errors import GatewayError, InternalError, UpstreamError
-from gateway.turns import TURN_SECONDS, find_turns
+from gateway.base.errors import GatewayError, InternalError, UpstreamError
+from gateway.base.turns import TURN_SECONDS, find_turns
 from gateway.upstream.connection import (
     BYTES_PER_LINE,
     LARGE_PIECE_BYTES,

@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from gateway.deadlines import Clock
-from gateway.errors import Overloaded
+from gateway.base.deadlines import Clock
+from gateway.base.errors import Overloaded
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.demo import DemoForwarder, make_completion
 from tests.support.formats import EXCHANGES

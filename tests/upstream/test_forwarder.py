@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from yarl import URL
 
-from gateway.deadlines import Clock, Ticker
-from gateway.errors import (
+from gateway.base.deadlines import Clock, Ticker
+from gateway.base.errors import (
     BadRequest,
     GatewayError,
     OutOfResources,

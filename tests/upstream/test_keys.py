@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from gateway.base.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.config.records import KeySource
-from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.upstream.rests import REST_SECONDS, KeyRing, ProviderKey
 
 SECRETS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb", "sk-third-0123456789cccc")

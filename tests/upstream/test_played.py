@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.base.errors import GatewayError, UpstreamError
 from gateway.config.records import Provider
-from gateway.errors import GatewayError, UpstreamError
 from gateway.upstream.attempt import STALE_SECONDS, CollectedBody, Response
 from gateway.upstream.forwarder import HttpForwarder
 from tests.api.language import read_script

@@ -26,8 +26,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.dialects.records import Target
-from gateway.errors import (
+from gateway.base.errors import (
     BadRequest,
     GatewayError,
     OutOfResources,
@@ -35,6 +34,7 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from gateway.dialects.records import Target
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes, try_routes
 from tests.support import records

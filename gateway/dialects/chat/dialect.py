@@ -13,6 +13,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from gateway.base.errors import BadRequest
+from gateway.base.money import Tokens
+from gateway.base.usage import Expected, Reported
 from gateway.dialects.base import Caller, EventUpstream, Pipeline, Upstream
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.repair import maybe_repair_reply
@@ -30,9 +33,6 @@ from gateway.dialects.wire.multiplied import Billed
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import edit_model, find_chunk_usage, hide_bill, read_openai_usage
-from gateway.errors import BadRequest
-from gateway.money import Tokens
-from gateway.usage import Expected, Reported
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function", "tool"})

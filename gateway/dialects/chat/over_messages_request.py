@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from gateway.base.money import WEB_SEARCH
 from gateway.dialects import pivot
 from gateway.dialects.call_ids import shape_name
 from gateway.dialects.chat.over_messages_conversation import CACHE_MARK, Turns
@@ -22,7 +23,6 @@ from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.schemas import name_members
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
-from gateway.money import WEB_SEARCH
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _FORCING: Final = frozenset({"any", "tool"})

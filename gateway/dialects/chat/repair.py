@@ -18,6 +18,7 @@ from collections.abc import Container
 from operator import is_, is_not
 from typing import Final
 
+from gateway.base.money import Tokens
 from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat.calls import CallRepair
 from gateway.dialects.chat.state import ID_PREFIX
@@ -31,7 +32,6 @@ from gateway.dialects.wire.usage import (
     maybe_repair_chat_usage,
     tells,
 )
-from gateway.money import Tokens
 
 REPLY_OBJECT: Final = "chat.completion"
 CHUNK_OBJECT: Final = "chat.completion.chunk"

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.base.errors import UndeliverableReply
 from gateway.dialects.call_ids import SHAPES, HistoryIds
 from gateway.dialects.chat.calls import write_ids
 from gateway.dialects.chat.content import read_reasoning
@@ -34,7 +35,6 @@ from gateway.dialects.wire.jsonbytes import (
     has_more_elements,
     spend_elements,
 )
-from gateway.errors import UndeliverableReply
 
 ANY_TAG: Final = "gw1."
 """The beginning of all tags."""

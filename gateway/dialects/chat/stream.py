@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gateway.base.errors import UpstreamError
+from gateway.base.prices import name_tier
+from gateway.base.usage import Expected, Reported, merge_reports
 from gateway.dialects.base import EventReader
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.repair import CHUNK_OBJECT, ChunkRepair, repair_message
@@ -30,9 +33,6 @@ from gateway.dialects.wire.usage import (
     maybe_repair_chat_usage,
     read_openai_usage,
 )
-from gateway.errors import UpstreamError
-from gateway.prices import name_tier
-from gateway.usage import Expected, Reported, merge_reports
 
 _HEAD: Final = ("id", "object", "created", "model")
 _DONE_LINE: Final = b"data: [DONE]"

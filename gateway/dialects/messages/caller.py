@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.base.errors import BadRequest, GatewayError
 from gateway.dialects.base import Caller
 from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
 from gateway.dialects.wire import fields
@@ -22,7 +23,6 @@ from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
 from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, TextFields
 from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.names import Names
-from gateway.errors import BadRequest, GatewayError
 
 DEFAULT_PAGE: Final = 20
 """Models of a page, as in Anthropic's API."""

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from gateway.base.money import WEB_SEARCH
 from gateway.dialects.call_ids import shape_name
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import STATE, add_state
@@ -28,7 +29,6 @@ from gateway.dialects.records import Json, Target
 from gateway.dialects.schemas import shape_root
 from gateway.dialects.wire.fields import dump_request, is_link
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
-from gateway.money import WEB_SEARCH
 
 MAX_TOOL_NAME_CHARS: Final = 64
 """Characters of a tool's name: OpenAI's own limit; the messages dialect allows 128."""

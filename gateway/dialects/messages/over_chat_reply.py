@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from gateway.base.errors import UndeliverableReply
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import move_source
@@ -25,7 +26,6 @@ from gateway.dialects.messages.upstream import read_arguments, read_input, wrap_
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
 from gateway.dialects.wire.sse import render_event
-from gateway.errors import UndeliverableReply
 
 MESSAGE_PREFIX: Final = "msg_"
 _CUT: Final = "length"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Final
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.messages.caller import MarkedField, MessagesField, is_default
 from gateway.dialects.messages.over_chat_conversation import (
     is_strict,
@@ -17,7 +18,6 @@ from gateway.dialects.messages.over_chat_conversation import (
     translate_tools,
 )
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
-from gateway.errors import BadRequest
 
 MAX_STOP_SEQUENCES: Final = 4
 """OpenAI's own limit of stop sequences; other chat upstreams have the same or none."""

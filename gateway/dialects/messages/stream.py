@@ -11,6 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.base.errors import UpstreamError
+from gateway.base.money import NONE, Tokens, name_tool
+from gateway.base.prices import BillTerms, name_tier
+from gateway.base.usage import Expected, Reported, are_counts, count_text, merge_reports, read_count
 from gateway.dialects.base import EventReader
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.failures import make_failure
@@ -26,10 +30,6 @@ from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_tool_calls
-from gateway.errors import UpstreamError
-from gateway.money import NONE, Tokens, name_tool
-from gateway.prices import BillTerms, name_tier
-from gateway.usage import Expected, Reported, are_counts, count_text, merge_reports, read_count
 
 _NO_REGION: Final = "not_available"
 """The `inference_geo` of models that are served in one place."""

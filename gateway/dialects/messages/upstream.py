@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 import orjson
 
+from gateway.base.errors import BadRequest, UpstreamError
+from gateway.base.usage import Expected, Reported
 from gateway.dialects.base import EventUpstream, Pipeline, Upstream
 from gateway.dialects.call_ids import HistoryIds
 from gateway.dialects.chat.state import ANY_TAG
@@ -38,8 +40,6 @@ from gateway.dialects.wire.jsonbytes import (
 )
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.usage import hide_bill
-from gateway.errors import BadRequest, UpstreamError
-from gateway.usage import Expected, Reported
 
 WRAPPED_KEY: Final = "arguments"
 """The key for arguments that are no object: a tool's input has to be an object."""

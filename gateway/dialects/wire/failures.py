@@ -11,6 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.base.errors import (
+    NO_NAMES,
+    BadRequest,
+    ErrorNames,
+    GatewayError,
+    ThreadNotFound,
+    UpstreamError,
+    UpstreamUnavailable,
+)
 from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
 from gateway.dialects.wire.kinds import (
@@ -21,15 +30,6 @@ from gateway.dialects.wire.kinds import (
     read_counts,
     squeeze,
     write_too_long,
-)
-from gateway.errors import (
-    NO_NAMES,
-    BadRequest,
-    ErrorNames,
-    GatewayError,
-    ThreadNotFound,
-    UpstreamError,
-    UpstreamUnavailable,
 )
 
 _STATUSES: Final = {

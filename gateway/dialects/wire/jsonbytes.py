@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.errors import BadRequest, GatewayError, UndeliverableReply
-from gateway.usage import count_text
+from gateway.base.errors import BadRequest, GatewayError, UndeliverableReply
+from gateway.base.usage import count_text
 
 MAX_ELEMENTS: Final = 300_000
 """JSON values of a request: six times a long conversation with many tools. orjson, which holds the GIL,

@@ -10,9 +10,9 @@ import re
 from collections.abc import Container
 from typing import Final
 
+from gateway.base.usage import UNBOUNDED
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.wire.multiplied import BAGS
-from gateway.usage import UNBOUNDED
 
 _MEDIA: Final = re.compile(
     "attach|audio|document|file|image|input|media|message|modal|pdf|source|url|video", re.IGNORECASE

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.records import Json
-from gateway.errors import BadRequest
 
 _MAX_CHARS: Final = 4096
 """Characters of a name that is compared. A longer one would have to be nearly all `_` and `-`, and to fold

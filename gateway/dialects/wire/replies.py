@@ -6,12 +6,12 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Final
 
+from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
+from gateway.base.usage import Expected, Metered, Reported, meter
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import Json, Reply
 from gateway.dialects.wire.jsonbytes import bound_elements
 from gateway.dialects.wire.stream import PICTURE_BYTES
-from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
-from gateway.usage import Expected, Metered, Reported, meter
 
 MAX_REPLY_BYTES: Final = 64 << 20
 """Bytes of the largest JSON reply, which is kept whole until it is charged. Replies with base64 audio

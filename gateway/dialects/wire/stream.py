@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
+from gateway.base.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 from gateway.dialects.base import EventReader, EventWriter
 from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire import sse
 from gateway.dialects.wire.usage import tells_work
-from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
-from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
 """Bytes of an event to translate, which has to be whole. No upstream writes one this long."""

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from operator import is_not
 from typing import Any, Final
 
+from gateway.base.money import MILLION, NANO, NONE, WEB_SEARCH, Tokens, name_tool, read_charged_nano
+from gateway.base.prices import UNSAID, BillTerms, name_tier
+from gateway.base.usage import Expected, Reported, are_counts, read_count
 from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
-from gateway.money import MILLION, NANO, NONE, WEB_SEARCH, Tokens, name_tool, read_charged_nano
-from gateway.prices import UNSAID, BillTerms, name_tier
-from gateway.usage import Expected, Reported, are_counts, read_count
 
 _NAMES: Final = {
     "input": ("prompt_tokens", "input_tokens"),

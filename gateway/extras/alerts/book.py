@@ -7,6 +7,8 @@ from typing import Final
 
 import orjson
 
+from gateway.base.money import format_amount
+from gateway.base.times import DAY_MS
 from gateway.extras.alerts.records import (
     Alert,
     AlertKind,
@@ -18,8 +20,6 @@ from gateway.extras.alerts.records import (
     write_alert,
 )
 from gateway.ledger.sql.database import Part, read_script
-from gateway.money import format_amount
-from gateway.times import DAY_MS
 
 MAX_AT_ONCE: Final = 500
 """How many alerts about balances are raised at a time: a new threshold may be above every balance."""

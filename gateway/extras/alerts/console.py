@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import observations
+from gateway.base.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import check_holder_url
 from gateway.extras.alerts.records import Hook
@@ -16,7 +17,6 @@ from gateway.extras.console.additions import Addition
 from gateway.extras.console.fields import ConsoleError, invalid_field
 from gateway.extras.console.routes import Answer, ConsoleRequest, route
 from gateway.ledger.sql.books import Books
-from gateway.money import MAX_AMOUNT_NANO, describe_amount
 
 
 def _find_low_balance_nano(books: Books, account_id: int) -> int | None:

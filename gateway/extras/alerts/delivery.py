@@ -23,8 +23,10 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from gateway import commands, deadlines
-from gateway.addresses import is_public
+from gateway.base import commands, deadlines
+from gateway.base.addresses import is_public
+from gateway.base.tasks import spawn
+from gateway.base.times import DAY_MS, HOUR_MS, unix_ms
 from gateway.config.values import check_webhook
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import Alert, Channel, Due, make_alert_id, write_alert
@@ -32,8 +34,6 @@ from gateway.extras.alerts.settings import Alerts
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl, LedgerError, Location
 from gateway.ledger.sql.books import Books
-from gateway.tasks import spawn
-from gateway.times import DAY_MS, HOUR_MS, unix_ms
 from gateway.upstream.resolver import Resolver
 
 SIGNATURE: Final = "x-gateway-signature"

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import orjson
 
-from gateway.times import format_iso
+from gateway.base.times import format_iso
 
 AlertKind = Literal[
     "low_balance",

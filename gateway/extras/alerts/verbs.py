@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.base.process import ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
@@ -10,7 +11,6 @@ from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import Alert, make_alert_id
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.views import ALERT
-from gateway.process import ExitCode
 
 
 @verb(

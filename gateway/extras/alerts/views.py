@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.admin.fields import Fields
+from gateway.base.times import format_moment
 from gateway.extras.alerts.records import AlertView
-from gateway.times import format_moment
 
 
 def _describe_delivery(alert: AlertView) -> str:

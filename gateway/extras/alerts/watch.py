@@ -22,6 +22,10 @@ from typing import Final
 
 from gateway.admin import fields
 from gateway.api.state import Gateway
+from gateway.base.money import format_amount
+from gateway.base.tasks import spawn
+from gateway.base.times import DAY_MS, format_day, format_moment, unix_ms
+from gateway.base.usage import MissingUsage
 from gateway.config.records import Config
 from gateway.extension import Started
 from gateway.extras.alerts.book import AlertBook
@@ -33,11 +37,7 @@ from gateway.ledger.key_records import Budget
 from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
-from gateway.money import format_amount
-from gateway.tasks import spawn
-from gateway.times import DAY_MS, format_day, format_moment, unix_ms
 from gateway.upstream.routing import Routes
-from gateway.usage import MissingUsage
 
 log = logging.getLogger("gateway.alerts")
 

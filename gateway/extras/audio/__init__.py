@@ -17,10 +17,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gateway.base.usage import TOKENS_PER_SECOND
 from gateway.dialects.records import IN_AND_OUT, Kind, Pricing
 from gateway.extension import Extra, Started, Table
 from gateway.extras.audio.multiplied import SPEECH, TRANSCRIPTS
-from gateway.usage import TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.usage import UNBOUNDED
+from gateway.base.usage import UNBOUNDED
 
 _LOWEST_RATE: Final = 750
 """Bytes of a second at 6 kbit/s, the lowest rate of Opus and about that of the others' for speech."""

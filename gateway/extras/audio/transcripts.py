@@ -14,6 +14,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gateway.base.errors import BadRequest
+from gateway.base.money import Tokens
+from gateway.base.prices import BillOptions
+from gateway.base.usage import TOKENS_PER_SECOND, Expected, Reported, count_text
 from gateway.dialects.base import Caller, EventReader, EventUpstream
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.chat.stream import DONE
@@ -28,11 +32,7 @@ from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
-from gateway.errors import BadRequest
 from gateway.extras.audio.multiplied import TRANSCRIPTS
-from gateway.money import Tokens
-from gateway.prices import BillOptions
-from gateway.usage import TOKENS_PER_SECOND, Expected, Reported, count_text
 
 MAX_SECONDS: Final = 86_400
 """The most seconds that a provider can report. More comes from a broken provider."""

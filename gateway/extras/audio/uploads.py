@@ -29,13 +29,13 @@ from gateway.api.completions import serve_completion
 from gateway.api.places import run_at
 from gateway.api.shares import check_share, count_body
 from gateway.api.state import Call
+from gateway.base.errors import Overloaded
+from gateway.base.turns import Place
+from gateway.base.usage import TOKENS_PER_SECOND
 from gateway.dialects.records import CompletionRequest, Inputs, InputUnit
-from gateway.errors import Overloaded
 from gateway.extras.audio import recordings
 from gateway.extras.audio.forms import Form, FormReader
 from gateway.extras.audio.settings import Server
-from gateway.turns import Place
-from gateway.usage import TOKENS_PER_SECOND
 
 log = logging.getLogger("gateway.uploads")
 

@@ -13,11 +13,11 @@ from typing import Final
 
 import orjson
 
+from gateway.base.money import format_amount
 from gateway.extras.cards.records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, Value, read_script
-from gateway.money import format_amount
 
 MAX_OPEN: Final = 20
 """Open orders of an account: each is looked up at the provider until it ends."""

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from gateway.base.times import DAY_MS
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.records import Fee, OrderView, Payment, Reversal
 from gateway.extras.console.fields import ConsoleError, too_many_tries, unavailable
@@ -19,7 +20,6 @@ from gateway.extras.console.state import BooksThread
 from gateway.extras.signins.throttle import Tries
 from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books import Books
-from gateway.times import DAY_MS
 
 
 class ProviderUnavailable(Exception):

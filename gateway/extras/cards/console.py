@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from gateway.api.state import Gateway
+from gateway.base.money import describe_amount
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.cashier import Cashier
 from gateway.extras.cards.records import OrderState, OrderView
@@ -27,7 +28,6 @@ from gateway.extras.console.routes import (
 )
 from gateway.ledger.records import Actor
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount
 
 
 def _describe_credit(gateway: Gateway) -> Mapping[str, object]:

@@ -9,13 +9,13 @@ from importlib.util import find_spec
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from gateway.addresses import is_loopback
+from gateway.base.addresses import is_loopback
+from gateway.base.money import NANO, format_amount
 from gateway.config import reader as read
 from gateway.config import secrets, values
 from gateway.config.reader import Place, Setting
 from gateway.config.records import make_record
 from gateway.config.secrets import ReadTable, is_literal, resolve
-from gateway.money import NANO, format_amount
 
 TABLE: Final = "billing.stripe"
 SECRETS: Final = ("secret_key", "webhook_secret")

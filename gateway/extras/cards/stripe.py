@@ -16,6 +16,8 @@ from typing import Any, Final, Literal
 import orjson
 import stripe
 
+from gateway.base.money import MAX_AMOUNT_NANO
+from gateway.base.times import DAY_MS
 from gateway.extras.cards.cashier import (
     BadMessage,
     BadSignature,
@@ -25,8 +27,6 @@ from gateway.extras.cards.cashier import (
 from gateway.extras.cards.records import Fee, OrderView, PageState, Payment, Reversal
 from gateway.extras.cards.settings import Cards, find_minor_nano
 from gateway.ledger.checks import MAX_MOMENT_MS
-from gateway.money import MAX_AMOUNT_NANO
-from gateway.times import DAY_MS
 
 TIMEOUT_SECONDS: Final = 10
 """How long Stripe may take to answer: a second is usual, a person waits, and so does the end of the

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.admin.fields import Fields
+from gateway.base.money import format_amount
+from gateway.base.times import format_moment
 from gateway.extras.cards.records import OrderView
-from gateway.money import format_amount
-from gateway.times import format_moment
 
 
 def _describe_fee(order: OrderView) -> str:

@@ -19,7 +19,9 @@ from aiohttp import hdrs, web
 from gateway.api.front import make_front
 from gateway.api.keys import note_known
 from gateway.api.state import Call, Gateway
-from gateway.errors import RESTARTING, drop_frames
+from gateway.base.errors import RESTARTING, drop_frames
+from gateway.base.money import describe_amount, format_amount
+from gateway.base.tasks import spawn
 from gateway.extension import Started
 from gateway.extras.cards.cashier import (
     BadMessage,
@@ -36,8 +38,6 @@ from gateway.extras.console.fields import ConsoleError, explain, too_many_tries,
 from gateway.extras.console.state import BooksThread
 from gateway.extras.signins.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, Tries, network_of
 from gateway.ledger.records import Actor, Location, Refused
-from gateway.money import describe_amount, format_amount
-from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.cards")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.base.money import format_amount
 from gateway.extras.codes.records import CodeStatus, CodeTerms, CodeView, InvalidCode
 from gateway.ledger.records import Conflict, EntryView, NotFound, StoredSecret
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import MAX_ROWS, Part, Values, read_script
-from gateway.money import format_amount
 
 _SQL: Final = read_script(__file__)
 _EACH_CODE: Final = _SQL["each"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from gateway.admin import views
+from gateway.base.money import describe_amount
 from gateway.extras.codes import codes
 from gateway.extras.codes.book import CodeBook
 from gateway.extras.codes.records import CodeStatus
@@ -16,7 +17,6 @@ from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.extras.console.state import TRIES_SECONDS
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount
 
 ADDITION: Final = Addition(
     scripts=(Path(__file__).with_name("static"),),

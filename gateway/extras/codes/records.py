@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gateway.base.times import format_moment
 from gateway.ledger.records import Refused
-from gateway.times import format_moment
 
 CodeStatus = Literal["open", "redeemed", "void", "expired"]
 

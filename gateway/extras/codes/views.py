@@ -6,8 +6,8 @@ from typing import Final
 
 from gateway.admin.fields import Fields
 from gateway.admin.views import describe_status
+from gateway.base.times import unix_ms
 from gateway.extras.codes.records import CodeView, NewCodes
-from gateway.times import unix_ms
 
 
 def describe_code_state(code: CodeView) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, Literal
 
+from gateway.base.money import Tokens
+from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
 from gateway.dialects.base import Caller, EventUpstream, Pipeline
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.dialect import (
@@ -33,8 +35,6 @@ from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import edit_model, find_chunk_usage, read_openai_usage
 from gateway.extras.completions.multiplied import MULTIPLIED
-from gateway.money import Tokens
-from gateway.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
 
 MAX_BEST_OF: Final = 20
 """Texts generated to return the best of them. All are charged. OpenAI's own limit."""

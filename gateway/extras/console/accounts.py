@@ -11,6 +11,8 @@ from operator import itemgetter
 from typing import Final, get_args
 
 from gateway.admin import views
+from gateway.base.money import describe_amount
+from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.fields import (
     ConsoleError,
     invalid_field,
@@ -34,8 +36,6 @@ from gateway.extras.signins.sessions import SignInBook
 from gateway.ledger.key_records import KeyView, Terms
 from gateway.ledger.records import AccountOrder, EntryFilter, EntryView, NotFound
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount
-from gateway.times import DAY_MS, format_day
 
 MAX_KEYS: Final = 200
 """Keys shown of one account, active ones first: a page that renders at once."""

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from gateway.admin import views
 from gateway.admin.fields import describe
+from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.additions import find_additions
 from gateway.extras.console.fields import invalid_field
 from gateway.extras.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
@@ -20,7 +21,6 @@ from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async
 from gateway.ledger.call_records import StatementLine, sum_statement
 from gateway.ledger.records import EntryFilter, EntryKind, EntryRun, EntryView
 from gateway.ledger.sql.books import Books
-from gateway.times import DAY_MS, format_day
 
 _RUN: Final = 2000
 """Entries that are looked at in one go for a page of past days: a few milliseconds."""

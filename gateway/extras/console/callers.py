@@ -14,8 +14,8 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.addresses import is_trusted
 from gateway.api.state import Call
+from gateway.base.addresses import is_trusted
 from gateway.config.records import Config, Server
 from gateway.extras.console.additions import find_credentials
 from gateway.extras.console.fields import ConsoleError, too_many_changes

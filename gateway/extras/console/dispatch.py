@@ -15,14 +15,15 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.addresses import find_address
 from gateway.api.bodies import has_tiny_chunks, want_body
 from gateway.api.front import Handler, make_front
 from gateway.api.keys import note_known
 from gateway.api.state import Call, Gateway
-from gateway.deadlines import limit_seconds
+from gateway.base.addresses import find_address
+from gateway.base.deadlines import limit_seconds
+from gateway.base.errors import RESTARTING, drop_frames
+from gateway.base.tasks import spawn
 from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.errors import RESTARTING, drop_frames
 from gateway.extension import Started
 from gateway.extras.console import (  # noqa: F401 - the decorators of handlers make the routes
     accounts,
@@ -42,7 +43,6 @@ from gateway.extras.console.routes import API_PREFIX, ROUTES, Answer, Caller, Co
 from gateway.extras.console.state import BooksThread, ConsoleState
 from gateway.extras.signins import browsers
 from gateway.extras.signins.records import SessionView
-from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.console")
 

@@ -15,6 +15,8 @@ from typing import Final, Self, TypeVar
 
 import orjson
 
+from gateway.base.money import parse_amount_nano
+from gateway.base.times import DAY_MS, to_unix_ms
 from gateway.extras.signins.door import (
     CodeNeeded,
     TooManyTries,
@@ -27,8 +29,6 @@ from gateway.extras.signins.signin import NotFresh
 from gateway.ledger.checks import MAX_COUNT
 from gateway.ledger.key_records import LIMITS, TermChanges
 from gateway.ledger.records import MAX_INTEGER, Conflict, FilesLost, LedgerError, NotFound, Refused
-from gateway.money import parse_amount_nano
-from gateway.times import DAY_MS, to_unix_ms
 
 log = logging.getLogger("gateway.console")
 

@@ -11,6 +11,8 @@ from operator import attrgetter
 from typing import Final, cast, get_args
 
 from gateway.admin import keys, views
+from gateway.base.money import describe_amount
+from gateway.base.times import DAY_MS
 from gateway.extras.console.fields import ConsoleError, Fields, invalid_field, read_id
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
@@ -27,8 +29,6 @@ from gateway.ledger.key_records import (
 )
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount
-from gateway.times import DAY_MS
 
 MAX_LIVE_KEYS: Final = 1000
 """Live keys an account can create here, as all are in the server's memory. The CLI has no limit."""

@@ -14,6 +14,8 @@ from aiohttp import web
 
 from gateway.admin import views
 from gateway.admin.fields import Fields, describe
+from gateway.base.money import describe_amount, format_amount
+from gateway.base.times import DAY_MS, HOURS_PER_DAY, format_day, format_moment
 from gateway.config.records import Billing
 from gateway.extras.console.additions import find_additions, find_low_balance_nano
 from gateway.extras.console.fields import phrase
@@ -27,8 +29,6 @@ from gateway.ledger import call_records
 from gateway.ledger.observation_records import measure_latency
 from gateway.ledger.records import AccountView, count_days_left
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount, format_amount
-from gateway.times import DAY_MS, HOURS_PER_DAY, format_day, format_moment
 
 WEEK: Final = 7
 """Days over which spending is averaged, so that weekends count."""

@@ -23,10 +23,10 @@ from aiohttp import ETag, hdrs, web
 
 from gateway.api.paths import explain_path
 from gateway.api.state import Call
-from gateway.errors import NotFound
+from gateway.base.errors import NotFound
+from gateway.base.process import PROGRAM
 from gateway.extras.console.additions import find_additions
 from gateway.extras.console.callers import SECURITY_HEADERS
-from gateway.process import PROGRAM
 
 HOME: Final = "/console/"
 PATHS: Final = (

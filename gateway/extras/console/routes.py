@@ -20,8 +20,8 @@ from typing import Any, Final, Literal, TypeVar
 import orjson
 from aiohttp import web
 
-from gateway.addresses import parse_address
 from gateway.api.state import Call, Gateway
+from gateway.base.addresses import parse_address
 from gateway.extras.console.additions import Script, ScriptRole
 from gateway.extras.console.fields import (
     ConsoleError,

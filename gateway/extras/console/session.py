@@ -13,6 +13,9 @@ from aiohttp import hdrs
 
 from gateway.admin import views
 from gateway.admin.fields import describe
+from gateway.base.money import describe_amount
+from gateway.base.process import find_version
+from gateway.base.times import format_iso
 from gateway.extras.console.additions import find_low_balance_nano
 from gateway.extras.console.fields import ConsoleError
 from gateway.extras.console.lists import Json
@@ -25,9 +28,6 @@ from gateway.extras.signins.records import Opening, SessionView
 from gateway.extras.signins.sessions import SignInBook
 from gateway.extras.signins.throttle import make_cookie
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount
-from gateway.process import find_version
-from gateway.times import format_iso
 
 
 @route("GET", "/session", "any")

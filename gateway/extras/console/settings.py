@@ -6,6 +6,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from gateway.admin.fields import describe
+from gateway.base.times import format_iso
 from gateway.extras.console.fields import ConsoleError
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.session import prepare_session, require_fresh
@@ -17,7 +18,6 @@ from gateway.extras.signins.throttle import make_cookie
 from gateway.extras.signins.totp import TotpBook
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
-from gateway.times import format_iso
 
 
 @async_route("POST", "/settings/password", "any")

@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from gateway.base.tasks import measure_loop_lag
+from gateway.base.times import unix_ms
 from gateway.extras.signins.door import Door
 from gateway.extras.signins.throttle import Tries
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, AuditReport, Location
 from gateway.ledger.sql.books import Books
-from gateway.tasks import measure_loop_lag
-from gateway.times import unix_ms
 
 T = TypeVar("T")
 

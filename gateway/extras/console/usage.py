@@ -18,6 +18,10 @@ from aiohttp import web
 from gateway.admin import observations, views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
+from gateway.base.ids import find_first_id
+from gateway.base.money import describe_amount, describe_price
+from gateway.base.prices import describe_rules
+from gateway.base.times import DAY_MS, format_day, format_hour, format_iso
 from gateway.config.records import Model
 from gateway.extras.console.fields import ConsoleError, Query, invalid_field
 from gateway.extras.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
@@ -29,13 +33,9 @@ from gateway.extras.console.routes import (
     async_route,
     route,
 )
-from gateway.ids import find_first_id
 from gateway.ledger.call_records import CallFilter, ChartUnit, UsageFilter, UsageReport, sum_usage
 from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount, describe_price
-from gateway.prices import describe_rules
-from gateway.times import DAY_MS, format_day, format_hour, format_iso
 
 MAX_STATUS: Final = 599
 """The largest HTTP status there is."""

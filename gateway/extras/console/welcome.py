@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gateway.addresses import make_tunnel_command
+from gateway.base.addresses import make_tunnel_command
 from gateway.config.records import Config, Server
 from gateway.extension import Shown
 from gateway.extras.signins import signin

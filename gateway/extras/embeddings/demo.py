@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.records import Json
-from gateway.errors import BadRequest
 from gateway.upstream.demo import count_tokens, list_inputs
 
 DIMENSIONS: Final = 64

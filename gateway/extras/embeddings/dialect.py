@@ -15,6 +15,9 @@ from typing import Final
 
 import orjson
 
+from gateway.base.errors import UpstreamError
+from gateway.base.money import Tokens
+from gateway.base.usage import UNBOUNDED, Expected, Reported
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
@@ -25,10 +28,7 @@ from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
-from gateway.errors import UpstreamError
 from gateway.extras.embeddings.multiplied import MULTIPLIED
-from gateway.money import Tokens
-from gateway.usage import UNBOUNDED, Expected, Reported
 
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""

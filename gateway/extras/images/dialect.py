@@ -11,6 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gateway.base.errors import BadRequest, UndeliverableReply, UpstreamError
+from gateway.base.money import Tokens, name_image
+from gateway.base.prices import BillOptions
+from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
 from gateway.dialects.base import Caller, EventReader, EventUpstream
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
@@ -24,11 +28,7 @@ from gateway.dialects.wire.passing import LastEventStream, find_last_usage
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
-from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
 from gateway.extras.images.multiplied import MULTIPLIED
-from gateway.money import Tokens, name_image
-from gateway.prices import BillOptions
-from gateway.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
 
 MAX_N: Final = 10
 """Images of a request: OpenAI's own limit."""

@@ -19,8 +19,8 @@ from itertools import chain
 from typing import ClassVar, Final
 
 from gateway.api.state import Call, Gateway
+from gateway.base.money import Tokens
 from gateway.ledger.call_records import Outcome
-from gateway.money import Tokens
 
 Labels = tuple[str, ...]
 """The values of a family's labels, in their order."""

@@ -11,12 +11,12 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.addresses import join_address
 from gateway.api.state import Gateway
+from gateway.base.addresses import join_address
+from gateway.base.tasks import measure_loop_lag, spawn
 from gateway.extension import Started
 from gateway.extras.metrics.counts import CONTENT_TYPE, Metrics
 from gateway.server.listener import CannotListen
-from gateway.tasks import measure_loop_lag, spawn
 
 LAG_TICK_SECONDS: Final = 0.5
 """How often the event loop's lag is measured."""

@@ -9,8 +9,8 @@ files  the file of JSON lines, proven by the audit on both sides
 
 from __future__ import annotations
 
+from gateway.base.process import ExitCode
 from gateway.extension import Extra
-from gateway.process import ExitCode
 
 EXTRA = Extra(
     words={

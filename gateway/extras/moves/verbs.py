@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from gateway.base.process import ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.books import NEW_FILE, tell_verdict
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
 from gateway.extras.moves import files
-from gateway.process import ExitCode
 
 
 @verb("export", "export ledger.jsonl", NEW_FILE)

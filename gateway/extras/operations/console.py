@@ -13,6 +13,10 @@ from yarl import URL
 from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
+from gateway.base.ids import find_last4
+from gateway.base.money import describe_amount
+from gateway.base.process import PROGRAM, find_version
+from gateway.base.times import DAY_MS, format_day, format_iso, unix_ms
 from gateway.config.records import Config, Provider
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.fields import ConsoleError, invalid_field
@@ -28,14 +32,10 @@ from gateway.extras.console.routes import (
 )
 from gateway.extras.console.state import FinishedAudit, ProcessState
 from gateway.extras.operations import health
-from gateway.ids import find_last4
 from gateway.ledger.observation_records import LatencyScope, UpstreamView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount
-from gateway.process import PROGRAM, find_version
-from gateway.times import DAY_MS, format_day, format_iso, unix_ms
 from gateway.upstream.rests import BreakerState
 
 ADDITION: Final = Addition()

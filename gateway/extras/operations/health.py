@@ -10,6 +10,7 @@ from typing import Final, Literal
 from gateway.admin import views
 from gateway.admin.fields import Fields, describe
 from gateway.admin.observations import LATEST
+from gateway.base.times import HOUR_MS, HOURS_PER_DAY
 from gateway.config.records import Config
 from gateway.ledger.observation_records import (
     CallSums,
@@ -23,7 +24,6 @@ from gateway.ledger.observation_records import (
     measure_latency,
 )
 from gateway.ledger.sql.books import Books
-from gateway.times import HOUR_MS, HOURS_PER_DAY
 
 ALARMING: Final = 3
 """Failures that it takes to raise an alert."""

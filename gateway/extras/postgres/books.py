@@ -11,6 +11,7 @@ from typing import Final
 
 import psycopg
 
+from gateway.base.times import unix_ms
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.nodes import list_nodes
 from gateway.extras.postgres.session import (
@@ -35,7 +36,6 @@ from gateway.ledger.records import (
 from gateway.ledger.sql.audit import read_last_entry, write_checkpoint
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Connection
-from gateway.times import unix_ms
 
 _TABLES: Final = """
     retention accounts budgets keys prices requests entries daily hourly passwords totp recovery_codes

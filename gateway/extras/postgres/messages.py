@@ -19,7 +19,7 @@ import orjson
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
-from gateway.errors import GatewayError
+from gateway.base.errors import GatewayError
 from gateway.extras.postgres.shared import SharedReport
 from gateway.ledger import key_records
 from gateway.ledger.base import Hold, Settlement

@@ -23,6 +23,7 @@ import orjson
 import psycopg
 from psycopg import errors
 
+from gateway.base.process import find_version
 from gateway.extras.postgres.schema import SILENCE_SECONDS, open_session
 from gateway.extras.postgres.session import (
     NOW,
@@ -39,7 +40,6 @@ from gateway.ledger.serving.queue import Observations
 from gateway.ledger.sql.database import Connection
 from gateway.ledger.sql.observations import Row, write_observations
 from gateway.ledger.sql.rows import read_all, read_changed
-from gateway.process import find_version
 
 TAKEN_OVER: Final = "GW001"
 BOOKS_KEPT: Final = "GW003"

@@ -16,8 +16,9 @@ from typing import Final
 
 import psycopg
 
-from gateway.deadlines import limit_seconds
-from gateway.errors import LedgerUnavailable
+from gateway.base.deadlines import limit_seconds
+from gateway.base.errors import LedgerUnavailable
+from gateway.base.times import unix_ms
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.nodes import ChangeFeed, Listener, Node, Upkeep, leave, register
 from gateway.extras.postgres.session import Session, connect, explain, find_clock
@@ -30,7 +31,6 @@ from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.sql.database import Rows, Values
 from gateway.ledger.sql.rows import Lookups
-from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
 

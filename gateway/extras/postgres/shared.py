@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from gateway.errors import GatewayError, LedgerUnavailable
+from gateway.base.errors import GatewayError, LedgerUnavailable
 from gateway.ledger.base import Account, Admission, Hold, Key
 from gateway.ledger.serving.health import BUSY_SECONDS, States
 from gateway.ledger.serving.ledger import Reader, ServingLedger

@@ -19,6 +19,7 @@ import orjson
 import psycopg
 from psycopg import errors
 
+from gateway.base.tasks import spawn
 from gateway.extras.postgres import messages, nodes
 from gateway.extras.postgres.schema import open_session
 from gateway.extras.postgres.session import Session, describe
@@ -27,7 +28,6 @@ from gateway.ledger.base import Account
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void
 from gateway.ledger.serving.queue import Item, NotPendingError, Observations, ObservingEnd, RoundEnd
-from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.ledger")
 

@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from gateway.admin.fields import Fields
+from gateway.base.money import FREE, PRICES, Price, format_amount, format_factor
+from gateway.base.prices import CONDITIONS, PriceList, PriceRule
+from gateway.base.process import ExitCode
+from gateway.base.times import format_iso
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
@@ -23,10 +27,6 @@ from gateway.cli.verbs import arg, verb
 from gateway.config.prices import INHERITED, drop_defaults, fill_defaults
 from gateway.config.records import Config, Model, Route
 from gateway.extras.price_lists.lists import Amounts, Listed, PriceFile, find_names, open_list
-from gateway.money import FREE, PRICES, Price, format_amount, format_factor
-from gateway.prices import CONDITIONS, PriceList, PriceRule
-from gateway.process import ExitCode
-from gateway.times import format_iso
 
 Key = Literal["price", "cost"]
 State = Literal["agrees", "drifts", "not in the list", "not compared"]

@@ -24,7 +24,6 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway import errors
 from gateway.api.admission import admit, parse
 from gateway.api.bodies import PARSED_FACTOR, read_body
 from gateway.api.completions import send_reply, serve_completion
@@ -33,6 +32,7 @@ from gateway.api.places import PARSE_RATE, place_elements, run_at
 from gateway.api.routes import MAX_COUNT_BYTES, Endpoint, count_request, count_tokens
 from gateway.api.shares import count_body
 from gateway.api.state import Call, Gateway
+from gateway.base import errors
 from gateway.dialects.formats import CountPath
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.extension import Started, find_formats

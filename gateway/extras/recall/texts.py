@@ -7,6 +7,7 @@ from typing import Final
 
 import orjson
 
+from gateway.base.errors import BadRequest, NotFound, UndeliverableReply
 from gateway.dialects.records import Json, Query
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import (
@@ -19,7 +20,6 @@ from gateway.dialects.wire.jsonbytes import (
 )
 from gateway.dialects.wire.replies import MAX_REPLY_ELEMENTS
 from gateway.dialects.wire.sse import parse_event
-from gateway.errors import BadRequest, NotFound, UndeliverableReply
 from gateway.extras.recall.shelves import Kept, Text
 
 WHOLE: Final = frozenset({"completed", "incomplete"})

@@ -20,12 +20,12 @@ from typing import Final
 
 import orjson
 
-from gateway.commands import CommandFailed, run_command
+from gateway.base.commands import CommandFailed, run_command
+from gateway.base.deadlines import TICK_SECONDS, limit_seconds
+from gateway.base.tasks import spawn
+from gateway.base.times import unix_ms
 from gateway.config.records import Config, KeySource, Provider
 from gateway.config.secrets import check_secret, expand_variables, resolve_secret
-from gateway.deadlines import TICK_SECONDS, limit_seconds
-from gateway.tasks import spawn
-from gateway.times import unix_ms
 from gateway.upstream.rests import ProviderKey
 from gateway.upstream.routing import Routes
 

@@ -12,6 +12,16 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final
 
+from gateway.base.money import SEARCH_UNIT, Tokens
+from gateway.base.prices import BillOptions
+from gateway.base.usage import (
+    MAX_PLAUSIBLE_CALLS,
+    UNBOUNDED,
+    Expected,
+    Reported,
+    count_text,
+    estimate_tokens,
+)
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, Target
@@ -21,16 +31,6 @@ from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.rerank.multiplied import MULTIPLIED
-from gateway.money import SEARCH_UNIT, Tokens
-from gateway.prices import BillOptions
-from gateway.usage import (
-    MAX_PLAUSIBLE_CALLS,
-    UNBOUNDED,
-    Expected,
-    Reported,
-    count_text,
-    estimate_tokens,
-)
 
 UNIT_DOCUMENTS: Final = 100
 """Documents of a search unit, as Cohere counts them. Cohere splits long documents and counts the

@@ -10,6 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.base.errors import (
+    BadRequest,
+    CallerError,
+    GatewayError,
+    InternalError,
+    UndeliverableReply,
+    UpstreamError,
+)
 from gateway.dialects.base import Caller
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.wire import fields
@@ -19,14 +27,6 @@ from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, TOOL_NAMES, Text
 from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.sse import render_event
-from gateway.errors import (
-    BadRequest,
-    CallerError,
-    GatewayError,
-    InternalError,
-    UndeliverableReply,
-    UpstreamError,
-)
 from gateway.extras.responses.stream import make_usage
 
 ID_PREFIX: Final = "resp_"

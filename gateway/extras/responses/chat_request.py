@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from gateway.base.money import WEB_SEARCH
 from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
 from gateway.dialects.chat.writer import (
@@ -20,7 +21,6 @@ from gateway.dialects.chat.writer import (
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire.fields import Field, is_link
 from gateway.extras.responses.history import maybe_phase, maybe_reasoning
-from gateway.money import WEB_SEARCH
 
 _CACHE_MARK: Final = "prompt_cache_breakpoint"
 """The field of a part that both dialects have."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final
 
+from gateway.base.errors import UndeliverableReply
 from gateway.dialects.chat.state import ANY_TAG
 from gateway.dialects.records import Json
 from gateway.dialects.wire.halves import mend_halves
-from gateway.errors import UndeliverableReply
 
 TRIGGER: Final = "compaction_trigger"
 REQUEST: Final = (

@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from gateway.base.errors import GatewayError
+from gateway.base.money import name_tool
+from gateway.base.usage import Expected, Reported, count_text, merge_reports, read_count
 from gateway.dialects.base import EventReader
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.failures import make_failure
@@ -27,11 +30,8 @@ from gateway.dialects.wire.sse import Framer, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
 from gateway.dialects.wire.templates import maybe_learn_numbered
 from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
-from gateway.errors import GatewayError
 from gateway.extras.responses.history import tag_sealed
 from gateway.extras.responses.mending import StreamMender
-from gateway.money import name_tool
-from gateway.usage import Expected, Reported, count_text, merge_reports, read_count
 
 _CALLERS_CALLS: Final = frozenset(
     {f"{name}_call" for name in ("apply_patch", "computer", "custom_tool", "function")}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gateway.base.money import Tokens
+from gateway.base.usage import Expected, Reported
 from gateway.dialects.base import EventUpstream, Pipeline
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields
@@ -24,8 +26,6 @@ from gateway.extras.responses.stream import (
     read_items,
     read_responses_usage,
 )
-from gateway.money import Tokens
-from gateway.usage import Expected, Reported
 
 COUNTED: Final = frozenset(
     {

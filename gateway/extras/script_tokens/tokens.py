@@ -7,9 +7,9 @@ import secrets
 from typing import Final
 
 from gateway.admin import keys
+from gateway.base.ids import digest
 from gateway.extras.script_tokens.book import TokenBook
 from gateway.extras.script_tokens.records import PREFIX, NewToken, TokenTerms, TokenView
-from gateway.ids import digest
 from gateway.ledger import checks
 from gateway.ledger.sql.books import Books
 

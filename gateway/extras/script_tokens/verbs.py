@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from gateway.base.process import PROGRAM
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, choice, make_expiry, verb
@@ -11,7 +12,6 @@ from gateway.extras.script_tokens.book import TokenBook
 from gateway.extras.script_tokens.records import TokenRole, TokenTerms
 from gateway.extras.script_tokens.tokens import add_token
 from gateway.extras.script_tokens.views import TOKEN
-from gateway.process import PROGRAM
 
 
 @verb(

@@ -6,8 +6,8 @@ from typing import Final
 
 from gateway.admin.fields import Fields
 from gateway.admin.views import describe_status
+from gateway.base.times import unix_ms
 from gateway.extras.script_tokens.records import TokenView
-from gateway.times import unix_ms
 
 
 def describe_token_state(token: TokenView) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from gateway.addresses import make_origin
+from gateway.base.addresses import make_origin
 from gateway.config.records import Server
 from gateway.extras.signins.records import SESSION_MS
 from gateway.extras.signins.throttle import Cookie, name_cookie

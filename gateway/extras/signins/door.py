@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
+from gateway.base.tasks import spawn
 from gateway.extras.signins import passwords, totp
 from gateway.extras.signins.hasher import PasswordHasher
 from gateway.extras.signins.people import PeopleBook
@@ -24,7 +25,6 @@ from gateway.extras.signins.signin import (
 from gateway.extras.signins.throttle import SignInThrottle, Tries, find_device
 from gateway.ledger.records import LedgerError, Refused
 from gateway.ledger.sql.books import Books
-from gateway.tasks import spawn
 
 T = TypeVar("T")
 

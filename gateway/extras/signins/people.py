@@ -11,6 +11,7 @@ from typing import Final
 
 import orjson
 
+from gateway.base.times import DAY_MS
 from gateway.extras.signins.records import (
     OPERATOR_SESSION_MS,
     PERSON_MARK,
@@ -21,7 +22,6 @@ from gateway.extras.signins.records import (
 from gateway.ledger.checks import MAX_NAME_CHARS, require_text
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.database import Part
-from gateway.times import DAY_MS
 
 OPERATOR_IDLE_MS: Final = 30 * 60_000
 """An operator's session ends when it was not used for this time: it can spend others' money."""

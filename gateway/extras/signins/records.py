@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.records import AccountView
-from gateway.times import DAY_MS, HOUR_MS
 
 SESSION_MS: Final = 30 * DAY_MS
 """The longest a holder's session can last, however often it is used: a month."""

@@ -11,14 +11,14 @@ import secrets
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gateway.addresses import make_local_url
 from gateway.admin.fields import Fields
+from gateway.base.addresses import make_local_url
+from gateway.base.ids import digest
 from gateway.config.records import Server
 from gateway.extras.signins import passwords
 from gateway.extras.signins.people import PeopleBook
 from gateway.extras.signins.records import Opening, SessionView, SignInView
 from gateway.extras.signins.sessions import SignInBook
-from gateway.ids import digest
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
 

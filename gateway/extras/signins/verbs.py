@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from gateway.addresses import make_tunnel_command
+from gateway.base.addresses import make_tunnel_command
+from gateway.base.times import format_moment
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
@@ -13,7 +14,6 @@ from gateway.extras.signins import signin
 from gateway.extras.signins.people import PeopleBook
 from gateway.extras.signins.sessions import SignInBook
 from gateway.extras.signins.totp import TotpBook
-from gateway.times import format_moment
 
 _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
 """Bytes of the line that are read: a longer one is refused anyway."""

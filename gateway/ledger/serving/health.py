@@ -16,9 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from gateway.base.times import HOUR_MS
 from gateway.ledger.observation_records import SLOT_MS, UpstreamFailure
 from gateway.ledger.serving.queue import CallSum, Observations, RefusalSum, Store
-from gateway.times import HOUR_MS
 
 log = logging.getLogger("gateway.ledger")
 

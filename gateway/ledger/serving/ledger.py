@@ -16,7 +16,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
-from gateway.errors import InternalError, LedgerUnavailable
+from gateway.base.errors import InternalError, LedgerUnavailable
+from gateway.base.tasks import PromptFuture, spawn
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
@@ -31,7 +32,6 @@ from gateway.ledger.serving.memory import (
 )
 from gateway.ledger.serving.queue import Store, fail_wait, find_failure
 from gateway.ledger.serving.writer import Writer
-from gateway.tasks import PromptFuture, spawn
 
 log = logging.getLogger("gateway.ledger")
 

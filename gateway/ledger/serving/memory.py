@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
-from gateway.errors import BalanceHeld, GatewayError, InsufficientBalance
+from gateway.base.errors import BalanceHeld, GatewayError, InsufficientBalance
+from gateway.base.money import NONE, Tokens
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.call_records import Receipt
 from gateway.ledger.key_records import Budget, KeyTerms, Spending, refuse_spent
 from gateway.ledger.records import MAX_INTEGER
-from gateway.money import NONE, Tokens
 
 KEYS_BEFORE_SWEEP: Final = 1024
 """With fewer keys in memory, expired ones do not matter."""

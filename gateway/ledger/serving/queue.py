@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final, Protocol
 
-from gateway.errors import GatewayError, InternalError, LedgerUnavailable
+from gateway.base.errors import GatewayError, InternalError, LedgerUnavailable
+from gateway.base.tasks import PromptFuture
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.serving.memory import Snapshot, drop_hold, make_void
-from gateway.tasks import PromptFuture
 
 MAX_ITEMS: Final = 512
 """The most items of a batch: 33 columns of 512 rows stay below SQLite's 32,766 parameters."""

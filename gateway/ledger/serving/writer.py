@@ -16,12 +16,12 @@ from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Final, TypeVarTuple
 
-from gateway.deadlines import LATE_SECONDS
+from gateway.base.deadlines import LATE_SECONDS
+from gateway.base.process import ExitCode
 from gateway.ledger.base import Hold
 from gateway.ledger.serving.health import Health
 from gateway.ledger.serving.memory import Memory
 from gateway.ledger.serving.queue import Item, Queue, Report, Store
-from gateway.process import ExitCode
 
 log = logging.getLogger("gateway.ledger")
 

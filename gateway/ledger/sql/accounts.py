@@ -14,6 +14,8 @@ from typing import Final
 
 import orjson
 
+from gateway.base.money import format_amount
+from gateway.base.times import DAY_MS
 from gateway.extension import find_ledger_tables
 from gateway.ledger import checks
 from gateway.ledger.call_records import Spent, StatementLine
@@ -42,8 +44,6 @@ from gateway.ledger.sql.database import (
     write_terms,
 )
 from gateway.ledger.sql.rows import Draft, post_entry
-from gateway.money import format_amount
-from gateway.times import DAY_MS
 
 _SQL: Final = read_script(__file__)
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"

@@ -11,13 +11,13 @@ from datetime import UTC, datetime, timedelta
 from string import Formatter
 from typing import Final, NamedTuple
 
+from gateway.base.ids import find_first_id
+from gateway.base.money import Price, compute_cost_nano
+from gateway.base.prices import AppliedPrice, read_price
 from gateway.extension import FOLDER, find_ledger_tables
-from gateway.ids import find_first_id
 from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.sql.database import Connection, read_script
 from gateway.ledger.sql.rows import USED, read_used
-from gateway.money import Price, compute_cost_nano
-from gateway.prices import AppliedPrice, read_price
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

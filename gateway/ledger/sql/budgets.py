@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
+from gateway.base.money import format_amount
 from gateway.ledger.checks import MAX_NAME_CHARS, require_allowance, require_text
 from gateway.ledger.key_records import Allowance, BudgetChanges, BudgetView, KeyView, find_span
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.database import KEY_LIVES, Part
 from gateway.ledger.sql.rows import BUDGET_COLUMNS, BudgetColumns, read_budget, sum_charges
-from gateway.money import format_amount
 
 _USERS: Final = f"FROM keys WHERE keys.budget_id = budgets.id AND {KEY_LIVES}"
 _EACH: Final = f"""

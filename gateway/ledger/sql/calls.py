@@ -20,7 +20,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
-from gateway.ids import display, find_first_id
+from gateway.base.ids import display, find_first_id
+from gateway.base.money import Tokens
+from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.database import (
@@ -34,8 +36,6 @@ from gateway.ledger.sql.database import (
 )
 from gateway.ledger.sql.observations import ObservationBook
 from gateway.ledger.sql.rows import read_receipt
-from gateway.money import Tokens
-from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 LAST_MS: Final = 3_000_000 * DAY_MS
 """Later than the year 9999, the last that filters accept."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import orjson
 
+from gateway.base.money import format_amount
 from gateway.ledger import checks
 from gateway.ledger.records import (
     MAX_INTEGER,
@@ -25,7 +26,6 @@ from gateway.ledger.records import (
 )
 from gateway.ledger.sql.database import Part, join_parts, read_script
 from gateway.ledger.sql.rows import FILED_ENTRIES, Draft, post_entry
-from gateway.money import format_amount
 
 _ACTIONS: Final[Mapping[EntryKind, str]] = {
     "credit": "account.credit",

@@ -7,7 +7,9 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Final
 
-from gateway import ids
+from gateway.base import ids
+from gateway.base.money import format_amount
+from gateway.base.times import format_moment
 from gateway.ledger.checks import require_allowance, require_key_terms
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
@@ -23,8 +25,6 @@ from gateway.ledger.sql.database import (
     write_terms,
 )
 from gateway.ledger.sql.rows import BUDGET_COLUMNS, BudgetColumns, read_budget
-from gateway.money import format_amount
-from gateway.times import format_moment
 
 _EACH_KEY: Final = f"""
     SELECT keys.id, accounts.name, keys.last4, origins.spent_nano, keys.created_ms,

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Final
 
-from gateway.ids import find_first_id
+from gateway.base.ids import find_first_id
+from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 from gateway.ledger.call_records import CallView
 from gateway.ledger.observation_records import (
     EDGES_MS,
@@ -26,7 +27,6 @@ from gateway.ledger.observation_records import (
 )
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.database import Connection, Part, read_script
-from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 if TYPE_CHECKING:  # commands do without what serves
     from gateway.ledger.serving.queue import LatencyKey, Observations, RefusedRow

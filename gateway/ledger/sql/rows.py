@@ -13,6 +13,9 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.base.money import NONE, Tokens
+from gateway.base.prices import read_price
+from gateway.base.times import DAY_MS
 from gateway.ledger import key_records
 from gateway.ledger.base import Account, Key, Settlement
 from gateway.ledger.call_records import Correction, ProviderCosts, Receipt, Spent, Usage
@@ -33,9 +36,6 @@ from gateway.ledger.sql.database import (
     read_script,
     read_terms,
 )
-from gateway.money import NONE, Tokens
-from gateway.prices import read_price
-from gateway.times import DAY_MS
 
 SQL: Final = read_script(__file__)
 _BALANCE: Final = "SELECT balance_nano FROM accounts WHERE id = ?"

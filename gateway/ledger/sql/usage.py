@@ -14,7 +14,8 @@ from typing import Final, Literal, TypeVar
 
 import orjson
 
-from gateway import ids
+from gateway.base import ids
+from gateway.base.times import DAY_MS, HOURS_PER_DAY, format_day
 from gateway.ledger.call_records import (
     ChartUnit,
     GatewayView,
@@ -38,7 +39,6 @@ from gateway.ledger.sql.database import (
     sum_parts,
 )
 from gateway.ledger.sql.rows import is_amount, name_parts, write_cost_sums, write_usage_sums
-from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 
 Row = TypeVar("Row", Usage, UsagePoint)
 Table = Literal["hourly", "daily", "daily_totals", "requests"]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, cast
 
+from gateway.base.prices import AppliedPrice
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.records import MAX_INTEGER
@@ -32,7 +33,6 @@ from gateway.ledger.sqlite.totals import (
     run_all_rows,
     run_rows,
 )
-from gateway.prices import AppliedPrice
 
 _INSERT_PRICES: Final = Statement(
     "INSERT OR IGNORE INTO prices (id, price) SELECT * FROM", "WHERE column1 NOT NULL"

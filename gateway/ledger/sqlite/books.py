@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from gateway.base.times import unix_ms
 from gateway.extension import find_ledger_tables
 from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
 from gateway.ledger.sql import audit
@@ -26,7 +27,6 @@ from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import sync_folder, write_backup
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
-from gateway.times import unix_ms
 
 _LEFT_OUT: Final = (
     *("changes", "checkpoints", "extra_tables"),

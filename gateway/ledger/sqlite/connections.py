@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar
 
 import aiosqlite
 
-from gateway.errors import LedgerUnavailable
+from gateway.base.errors import LedgerUnavailable
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.database import Rows, Values
 from gateway.ledger.sql.rows import SQL, Lookups, read_all, read_changed

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from gateway.base.process import WRITE, find_obstacle
 from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked, LedgerMissing
-from gateway.process import WRITE, find_obstacle
 
 PRIMARY_CODE: Final = 0xFF
 """Extended result codes carry the primary one in their lowest byte."""

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gateway.base.times import unix_ms
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import FilesLost, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
@@ -42,7 +43,6 @@ from gateway.ledger.sqlite.files import FileWatch, explain, marked, primary_code
 from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.schema import connect, set_busy_timeout, transaction
 from gateway.ledger.sqlite.totals import fail_pending
-from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
 

@@ -20,10 +20,10 @@ from typing import Final, TypeVar
 
 import orjson
 
+from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Period, Spending, find_span
 from gateway.ledger.sql.rows import DAY_SUMS, SUMS, TOTALS, sum_charges
-from gateway.times import DAY_MS, HOUR_MS
 
 Id = TypeVar("Id", int, str)
 Row = tuple[int | str | None, ...]

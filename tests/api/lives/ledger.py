@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from gateway.errors import GatewayError
+from gateway.base.errors import GatewayError
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory

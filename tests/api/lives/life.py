@@ -20,16 +20,16 @@ from gateway.api.completions import Relay
 from gateway.api.lifecycle import ENDINGS, Case, Ending
 from gateway.api.limits import Rates
 from gateway.api.sink import JsonSink
+from gateway.base.deadlines import Ticker
+from gateway.base.errors import STOPPED, GatewayError, Overloaded
+from gateway.base.money import Price
+from gateway.base.prices import PriceList
+from gateway.base.turns import LargeBodies, Place
+from gateway.base.usage import Expected, MissingUsages, UsageLimits
 from gateway.config.records import Model
-from gateway.deadlines import Ticker
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
-from gateway.errors import STOPPED, GatewayError, Overloaded
 from gateway.ledger.serving import writer
-from gateway.money import Price
-from gateway.prices import PriceList
-from gateway.turns import LargeBodies, Place
 from gateway.upstream.routing import Candidate, ProviderState
-from gateway.usage import Expected, MissingUsages, UsageLimits
 from tests.api.lives.ledger import WatchedLedger, make_ledger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.scripted import USAGE, FakeRoute, FakeSink

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
+from gateway.base.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
+from gateway.base.tasks import spawn
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.stream import STOP
-from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
-from gateway.tasks import spawn
 from gateway.upstream.attempt import Attempt, Response
 from gateway.upstream.encodings import Receiver
 from tests.api.lives.ledger import WatchedLedger

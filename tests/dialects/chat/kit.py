@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.base.money import NONE, Tokens
+from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.base import Pipeline
 from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.records import CompletionRequest, ReplyContext
-from gateway.money import NONE, Tokens
-from gateway.usage import Expected, UsageLimits
 
 MODEL: Final = "our/model"
 INPUT_ESTIMATE: Final = 7

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.records import Target
-from gateway.errors import BadRequest
 from tests.dialects.chat.kit import dump
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz, json_values

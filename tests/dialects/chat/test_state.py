@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.base.errors import UndeliverableReply
 from gateway.dialects.chat.state import (
     STATE,
     StateCollector,
@@ -15,7 +16,6 @@ from gateway.dialects.chat.state import (
     write_history,
 )
 from gateway.dialects.records import Target
-from gateway.errors import UndeliverableReply
 from tests.dialects.chat.kit import Json
 from tests.support.rows import each_row
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from gateway.base.money import Tokens
 from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.wire.sse import MAX_EVENT_BYTES
-from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     BEGIN,
     DONE,

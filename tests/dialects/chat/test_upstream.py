@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.errors import UndeliverableReply, UpstreamError
+from gateway.base.money import Tokens
 from gateway.dialects.chat.stream import ChatStream
-from gateway.errors import UndeliverableReply, UpstreamError
-from gateway.money import Tokens
 from tests.dialects.chat.kit import DONE, MODEL, dump, make_context, play, read_chunks
 from tests.support.formats import EXCHANGES
 from tests.support.fuzz import fuzz, json_values

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.money import Tokens
 from gateway.dialects.messages.stream import STOP, MessagesStream
-from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     DONE,
     MODEL,

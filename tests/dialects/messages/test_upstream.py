@@ -9,9 +9,9 @@ import pytest
 from anthropic.types import RawMessageStreamEvent
 from pydantic import TypeAdapter
 
+from gateway.base.errors import UpstreamError
+from gateway.base.money import Tokens
 from gateway.dialects.messages.upstream import edit_count
-from gateway.errors import UpstreamError
-from gateway.money import Tokens
 from tests.dialects.chat.kit import MODEL, make_context
 from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row

@@ -16,6 +16,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gateway.base.errors import GatewayError, UpstreamError
+from gateway.base.money import Tokens
+from gateway.base.usage import Expected, Reported, count_text, read_count
 from gateway.dialects.base import Caller, EventReader, EventUpstream, EventWriter, Pipeline
 from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
 from gateway.dialects.composed import Translation
@@ -36,9 +39,6 @@ from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import make_chat_usage
-from gateway.errors import GatewayError, UpstreamError
-from gateway.money import Tokens
-from gateway.usage import Expected, Reported, count_text, read_count
 
 Json = dict[str, Any]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tracemalloc
 
+from gateway.base.errors import UndeliverableReply
+from gateway.base.money import Tokens
 from gateway.dialects.base import Pipeline
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES, MAX_REPLY_ELEMENTS, looks_like_json
-from gateway.errors import UndeliverableReply
-from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,

@@ -10,10 +10,10 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.wire import halves
 from gateway.dialects.wire.fields import Field, Fields, dump_request, read_body
-from gateway.errors import BadRequest
 from tests.dialects.chat.kit import make_dice
 from tests.documents import FIELDS
 from tests.support.formats import CALLERS, EXCHANGES

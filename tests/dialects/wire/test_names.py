@@ -9,13 +9,13 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import Target
 from gateway.dialects.wire.billed import BILLED
 from gateway.dialects.wire.fields import Fields
 from gateway.dialects.wire.names import fold
-from gateway.errors import BadRequest
 from tests.support.formats import COUNTERS, EVERY_CALLER, EXCHANGES, SERVICES
 from tests.support.rows import each_row
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.errors import BadRequest
 from gateway.dialects.chat.state import (
     is_ours,
     join_seals,
@@ -26,7 +27,6 @@ from gateway.dialects.wire.jsonbytes import (
     refuse_elements,
 )
 from gateway.dialects.wire.templates import Template, maybe_learn_numbered
-from gateway.errors import BadRequest
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 

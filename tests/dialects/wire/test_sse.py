@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.errors import GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.dialects.records import Event
 from gateway.dialects.wire.failures import MAX_MESSAGE_CHARS, make_failure, map_status
 from gateway.dialects.wire.sse import (
@@ -20,7 +21,6 @@ from gateway.dialects.wire.sse import (
     parse_event,
     render_event,
 )
-from gateway.errors import GatewayError, UpstreamError, UpstreamUnavailable
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 

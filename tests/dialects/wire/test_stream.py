@@ -7,6 +7,9 @@ from typing import Final
 
 import pytest
 
+from gateway.base.errors import UndeliverableReply, UpstreamError
+from gateway.base.money import Tokens
+from gateway.base.usage import Expected, Reported
 from gateway.dialects.base import EventReader, EventWriter
 from gateway.dialects.records import Json, ReplyUsage
 from gateway.dialects.wire.sse import MAX_LINES, parse_event, read_object
@@ -16,9 +19,6 @@ from gateway.dialects.wire.stream import (
     MAX_TRANSLATED_EVENT_BYTES,
     TranslatedStream,
 )
-from gateway.errors import UndeliverableReply, UpstreamError
-from gateway.money import Tokens
-from gateway.usage import Expected, Reported
 from tests.dialects.chat.kit import make_context
 from tests.support.rows import each_row
 

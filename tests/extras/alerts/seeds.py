@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.base.money import NANO
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import Hook
 from gateway.ledger.sql.books import Books
-from gateway.money import NANO
 from tests.support.served import HOLDER
 
 TOML: Final = '\n[alerts]\ncommand = ["false"]\nbackup_days = 1\n'

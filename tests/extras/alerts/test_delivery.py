@@ -12,12 +12,12 @@ from typing import Literal
 
 import pytest
 
+from gateway.base.times import unix_ms
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import FIRST_PAUSE_MS, Deliveries, tell_at_once
 from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.times import unix_ms
 from tests.extras.alerts.receiver import HANG, SECRET, listen, verify
 from tests.support.waiting import until
 

@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from gateway.base.times import DAY_MS
+from gateway.base.usage import MissingUsage
 from gateway.extras.alerts.watch import (
     find_budgets,
     find_missing_usages,
@@ -22,8 +24,6 @@ from gateway.ledger.records import Actor
 from gateway.ledger.serving.queue import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.times import DAY_MS
-from gateway.usage import MissingUsage
 from tests.ledger.contract.kit import NOW_MS
 from tests.support.rows import each_row
 from tests.support.settings import load

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, cast
 import pytest
 
 from gateway.api.state import Gateway
+from gateway.base.times import unix_ms
+from gateway.base.usage import MissingUsage
 from gateway.config.records import Config
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import LEASE_MS, MAX_PER_RECEIVER, Deliveries
@@ -19,8 +21,6 @@ from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.watch import Watch
 from gateway.ledger.records import DatabaseUrl
-from gateway.times import unix_ms
-from gateway.usage import MissingUsage
 from tests.extras.alerts.receiver import HANG, SECRET, Receiver, listen
 from tests.extras.alerts.test_findings import Budget, Standing
 from tests.support.extras import need_extra

@@ -19,6 +19,8 @@ import pytest
 
 from gateway.admin.fields import name_process
 from gateway.api.state import Gateway
+from gateway.base.tasks import spawn
+from gateway.base.times import unix_ms
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
@@ -27,8 +29,6 @@ from gateway.ledger.key_records import BudgetStanding
 from gateway.ledger.serving.queue import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.tasks import spawn
-from gateway.times import unix_ms
 from tests.extras.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.extras.alerts.test_findings import Budget, Standing
 from tests.support.cli import Answer, run_here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from gateway.errors import BadRequest, BodyTooLarge
+from gateway.base.errors import BadRequest, BodyTooLarge
 from gateway.extras.audio import forms
 
 HEAD: Final = b'--b\r\nContent-Disposition: form-data; name="a"'

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from gateway.errors import BadRequest
+from gateway.base.errors import BadRequest
 from gateway.extras.audio.forms import PIECE_BYTES, Form, FormReader
 from tests.support.replies import dumps
 from tests.support.rows import each_row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gateway.base.money import Tokens, compute_cost_nano, format_amount
 from gateway.config.prices import find_minute_nano
-from gateway.money import Tokens, compute_cost_nano, format_amount
 from tests.support.rows import each_row
 from tests.support.settings import OPENAI, load
 

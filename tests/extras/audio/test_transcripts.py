@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.errors import Overloaded, RateLimited
+from gateway.base.errors import Overloaded, RateLimited
 from gateway.extras.audio.forms import MAX_PARTS
 from gateway.extras.audio.uploads import FREE_BYTES, MEMORY_BYTES, Disk, KeptFile
 from tests.api.language import BOUNDARY, END, SOUND, TRANSCRIPTIONS, make_form, make_part

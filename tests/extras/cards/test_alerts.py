@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from gateway.base.money import NANO
 from gateway.extras.alerts.watch import find_told_events
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.records import Payment, Reversal
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.money import NANO
 
 
 def test_what_becomes_of_a_payment_is_told(tmp_path: Path) -> None:

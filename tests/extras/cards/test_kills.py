@@ -11,14 +11,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from gateway.base.money import NANO
+from gateway.base.times import unix_ms
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.records import FeeSums
 from gateway.extras.cards.settings import Cards
 from gateway.extras.cards.webhook import make_cashier
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import SYSTEM, Actor, DatabaseUrl, Refused
-from gateway.money import NANO
-from gateway.times import unix_ms
 from tests.extras.cards.conftest import Shop
 from tests.extras.cards.stripe_server import (
     SECRET_KEY,

@@ -31,8 +31,8 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.money import format_amount
-from gateway.times import DAY_MS
+from gateway.base.money import format_amount
+from gateway.base.times import DAY_MS
 from tests.extras.cards.conftest import Shop
 from tests.extras.cards.stripe_server import (
     PATH,

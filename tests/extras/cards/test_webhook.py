@@ -18,10 +18,10 @@ from typing import Final
 import pytest
 from yarl import URL
 
+from gateway.base.money import NANO
 from gateway.extras.cards import cashier, webhook
 from gateway.extras.cards.records import Payment
 from gateway.extras.cards.stripe import READERS
-from gateway.money import NANO
 from gateway.server.serve import make_app
 from tests import ROOT
 from tests.api.mutations import play_json_games

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gateway.base.money import NANO
 from gateway.extras.codes.book import CodeBook
 from gateway.extras.codes.codes import make_codes, redeem
 from gateway.ledger.sql.books import Books
-from gateway.money import NANO
 from tests.support.served import OTHER
 
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin import keys
+from gateway.base.money import NANO
 from gateway.extras.codes import codes
 from gateway.extras.codes.book import CodeBook
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
-from gateway.money import NANO
 from tests.admin.visits import NAME, Clock, read, read_kept
 from tests.support.rows import each_row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.records import ReplyContext
-from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES
 from tests.support.replies import sse

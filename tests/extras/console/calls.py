@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from gateway.base.money import Price, Tokens
+from gateway.base.prices import AppliedPrice
+from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.queue import MAX_ITEMS, Item
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests
 from gateway.ledger.sqlite.schema import connect
-from gateway.money import Price, Tokens
-from gateway.prices import AppliedPrice
-from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import PRICE, TOKENS
 
 TODAY = 20_000

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import keys
+from gateway.base.times import HOUR_MS
 from gateway.extras.console.lists import CHUNK_ROWS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.times import HOUR_MS
 from tests.extras.console.calls import NOON_MS, Past, add_calls
 from tests.extras.console.kit import Console, open_console
 from tests.support.served import HOLDER, OTHER, Reply

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import orjson
 from aiohttp.test_utils import make_mocked_request
 
-from gateway import addresses
+from gateway.base import addresses
 from gateway.extras.console import routes
 from gateway.extras.console.fields import ConsoleError, Fields, Query
 from gateway.extras.console.lists import Page, read_page

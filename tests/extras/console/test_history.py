@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin import keys
+from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.call_records import CallFilter, CallView, Outcome
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView
@@ -21,7 +22,6 @@ from gateway.ledger.sql import calls as call_book
 from gateway.ledger.sql import entries
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.times import DAY_MS, HOUR_MS
 from tests.extras.console.calls import NOON_MS, TODAY, Past, add_calls, end_call
 from tests.ledger.kit import assert_sound, check_plan
 from tests.long.million import Filled, History, count_steps, fill

@@ -17,13 +17,13 @@ import pytest_asyncio
 from aiohttp import web
 
 from gateway.admin import views
+from gateway.base.times import DAY_MS
 from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.lists import Page, stream_csv
 from gateway.extras.console.routes import Answer
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
-from gateway.times import DAY_MS
 from tests.extras.console.calls import NOON_MS
 from tests.extras.console.handler_kit import make_request, open_books_thread
 from tests.extras.console.history import guard, open_history, read_csv

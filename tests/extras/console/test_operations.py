@@ -13,12 +13,12 @@ import pytest
 
 from gateway.admin import backups
 from gateway.admin.fields import name_process
+from gateway.base.process import find_version
 from gateway.config.records import Reload
 from gateway.extras.signins import signin
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.process import find_version
 from tests.extras.console.calls import Past, add_calls, end_call
 from tests.extras.console.kit import API, Console, open_console, read_cookie
 from tests.support.extras import need_extra

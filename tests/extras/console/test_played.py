@@ -39,10 +39,10 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
+from gateway.base.times import DAY_MS, unix_ms
 from gateway.extras.console.fields import parse_moment_ms
 from gateway.extras.signins import totp
 from gateway.extras.signins.throttle import SignInThrottle, Tries
-from gateway.times import DAY_MS, unix_ms
 from tests.extras.console.calls import Past, add_calls
 from tests.extras.console.kit import API, Console, open_console, read_cookie, read_pages
 from tests.extras.console.session import seed_passwords

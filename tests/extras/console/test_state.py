@@ -16,6 +16,7 @@ from unittest.mock import Mock
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from gateway.base.tasks import spawn
 from gateway.extras.console.fields import (
     ConsoleError,
     explain,
@@ -36,7 +37,6 @@ from gateway.extras.signins.browsers import make_session_cookie
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sql.books import Books
-from gateway.tasks import spawn
 from tests.extras.console.handler_kit import make_post, open_books_thread
 from tests.extras.console.kit import Console
 from tests.support.rows import each_row

@@ -7,8 +7,8 @@ import math
 import orjson
 import pytest
 
-from gateway.deadlines import Clock
-from gateway.errors import BadRequest
+from gateway.base.deadlines import Clock
+from gateway.base.errors import BadRequest
 from gateway.extras.embeddings.demo import DIMENSIONS, MAX_DIMENSIONS, make_vector
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.demo import DemoForwarder

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.errors import BadRequest, InvalidKey, UpstreamError
+from gateway.base.money import Tokens
+from gateway.base.prices import BillTerms
+from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.records import Inputs, ReplyContext
 from gateway.dialects.wire.inputs import MAX_INPUTS
-from gateway.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.extras.embeddings.dialect import (
     MAX_FRAME_BYTES,
     MAX_VECTOR_BYTES,
@@ -19,9 +22,6 @@ from gateway.extras.embeddings.dialect import (
     maybe_find_vectors,
     pack_vectors,
 )
-from gateway.money import Tokens
-from gateway.prices import BillTerms
-from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
 from tests.support.formats import CALLERS, SERVICES

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.base.errors import UndeliverableReply, UpstreamError
+from gateway.base.money import FREE
+from gateway.base.prices import BillOptions, PriceList
+from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.records import ReplyContext, Target
-from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.extras.images.dialect import MAX_CUTS, cut_images
-from gateway.money import FREE
-from gateway.prices import BillOptions, PriceList
-from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES
 from tests.support.rows import each_row

@@ -12,9 +12,9 @@ from typing import Any, Final, get_args
 
 import pytest
 
+from gateway.base.money import Tokens
 from gateway.extras.metrics.counts import FAULTS, Counter, Family, Histogram, Metrics
 from gateway.ledger.call_records import Outcome
-from gateway.money import Tokens
 from tests.support.formats import EVERY_CALLER
 from tests.support.records import make_call
 from tests.support.rows import told_together

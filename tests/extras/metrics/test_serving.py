@@ -8,8 +8,8 @@ import socket
 from functools import partial
 from pathlib import Path
 
+from gateway.base.process import ExitCode
 from gateway.extras.metrics.counts import CONTENT_TYPE, Metrics
-from gateway.process import ExitCode
 from tests.extras.metrics.test_metrics import make_gateway
 from tests.support.chat import say
 from tests.support.client import Call, Reply, request

@@ -14,15 +14,15 @@ import orjson
 import pytest
 
 from gateway.admin import keys
+from gateway.base.ids import digest
+from gateway.base.money import NANO
+from gateway.base.times import unix_ms
 from gateway.extras.moves import files
-from gateway.ids import digest
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.records import BadRecord, Conflict, FilesLost, MoveRecord, NotFound
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.folds import FILES
-from gateway.money import NANO
-from gateway.times import unix_ms
 from tests.ledger.contract.kit import admission, charge, settlement, void
 from tests.ledger.kit import add_rows, assert_sound, find_key, make_place, query
 from tests.support.rows import each_row

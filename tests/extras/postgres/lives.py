@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 
-from gateway.errors import BalanceHeld
+from gateway.base.errors import BalanceHeld
 from gateway.extras.postgres.shared import SharedLedger, SharedReport
 from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.serving.writer import Writer

@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gateway.base.times import DAY_MS
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.schema import open_session
 from gateway.ledger.call_records import CallFilter, UsageGroup
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import AccountOrder, DatabaseUrl, EntryFilter
 from gateway.ledger.sql.books import Books
-from gateway.times import DAY_MS
 from tests.extras.postgres.cluster import find_server, run_cluster
 from tests.long.million import (
     ACCOUNT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.base.times import unix_ms
 from gateway.extras.postgres.messages import (
     RoundAnswer,
     read_answer,
@@ -15,7 +16,6 @@ from gateway.extras.postgres.messages import (
 from gateway.extras.postgres.nodes import Node, register
 from gateway.extras.postgres.session import Session
 from gateway.ledger.serving.queue import Item
-from gateway.times import unix_ms
 from tests.extras.postgres.databases import stop_clock
 
 ROUND = "SELECT run_round(?, ?, ?, ?, ?)"

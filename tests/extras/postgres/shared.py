@@ -9,18 +9,18 @@ from typing import Any
 
 import psycopg
 
-from gateway import ids
 from gateway.admin import keys
+from gateway.base import ids
+from gateway.base.ids import make_request_id
+from gateway.base.times import unix_ms
 from gateway.extras.postgres.schema import SILENCE_SECONDS
 from gateway.extras.postgres.serving import open_postgres
-from gateway.ids import make_request_id
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Key, Settlement
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
-from gateway.times import unix_ms
 from tests.extras.postgres.fleet import WRONG_SUMS
 from tests.ledger.contract import kit
 

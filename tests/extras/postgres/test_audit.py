@@ -11,12 +11,12 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from psycopg import errors
 
+from gateway.base.times import DAY_MS
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.nodes import register
 from gateway.extras.postgres.schema import CHECKS, run_audit
 from gateway.extras.postgres.session import Session, connect
 from gateway.ledger.sql.audit import prove
-from gateway.times import DAY_MS
 from tests.extras.postgres.cluster import Cluster
 from tests.extras.postgres.rounds import run_round, write_requests
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway import ids
 from gateway.admin import keys
+from gateway.base import ids
 from gateway.extras.postgres import books as module
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.nodes import leave, register

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.process import ExitCode
+from gateway.base.process import ExitCode
 from tests.extras.postgres.bursts import HELD_AT_ONCE, play_burst
 from tests.extras.postgres.cluster import Cluster, run_cluster
 from tests.extras.postgres.fixtures import need_psycopg, need_server

@@ -13,9 +13,9 @@ from typing import cast
 
 import pytest
 
-from gateway import ids
 from gateway.admin import keys
-from gateway.errors import LedgerUnavailable
+from gateway.base import ids
+from gateway.base.errors import LedgerUnavailable
 from gateway.extras.postgres.serving import open_postgres
 from gateway.extras.postgres.session import connect
 from gateway.ledger.base import Hold, Key

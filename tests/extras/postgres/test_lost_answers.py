@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.errors import InsufficientBalance, LedgerUnavailable
+from gateway.base.errors import InsufficientBalance, LedgerUnavailable
+from gateway.base.tasks import spawn
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.tasks import spawn
 from tests.extras.postgres.cluster import Cluster, name_of
 from tests.extras.postgres.severing import Cut, Line, run_line
 from tests.extras.postgres.shared import Shared, admission, make_shared, settlement

@@ -14,14 +14,14 @@ import pytest
 from psycopg import errors
 
 from gateway.api.limits import Bucket
+from gateway.base.ids import find_first_id
+from gateway.base.times import DAY_MS, HOUR_MS, to_unix_ms
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.session import Session, connect
-from gateway.ids import find_first_id
 from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.key_records import Period, find_span
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.rows import read_receipt
-from gateway.times import DAY_MS, HOUR_MS, to_unix_ms
 from tests.extras.postgres.databases import ask, wait_for_lock
 from tests.extras.postgres.rounds import write_requests
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement

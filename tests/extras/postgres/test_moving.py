@@ -15,6 +15,8 @@ import pytest
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from gateway.admin import keys
+from gateway.base.money import NANO
+from gateway.base.times import DAY_MS
 from gateway.extras.postgres.books import OF_NODES, TABLES
 from gateway.extras.postgres.nodes import register
 from gateway.extras.postgres.schema import SHAPE, open_session
@@ -27,8 +29,6 @@ from gateway.ledger.sqlite.books import CHARGE_COLUMN, SqliteBooks
 from gateway.ledger.sqlite.folds import FILES
 from gateway.ledger.sqlite.schema import VERSION
 from gateway.ledger.sqlite.serving import interrupt_pending
-from gateway.money import NANO
-from gateway.times import DAY_MS
 from tests.extras.postgres.cluster import Cluster, name_of
 from tests.ledger.contract.kit import (
     NOW_MS,

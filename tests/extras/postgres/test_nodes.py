@@ -14,6 +14,8 @@ from typing import cast
 import psycopg
 import pytest
 
+from gateway.base.process import find_version
+from gateway.base.times import unix_ms
 from gateway.extras.postgres import nodes as module
 from gateway.extras.postgres import session as sessions
 from gateway.extras.postgres.books import PostgresBooks
@@ -31,8 +33,6 @@ from gateway.extras.postgres.session import Cursor, Session, connect
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.queue import CallSum, Observations, RefusalSum
 from gateway.ledger.sql.database import Values
-from gateway.process import find_version
-from gateway.times import unix_ms
 from tests.extras.postgres.databases import CUT_OFF, ask, stop_clock, wait_for_lock
 from tests.extras.postgres.test_months import END, ROW
 from tests.ledger.contract.kit import NOW_MS

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.errors import LedgerUnavailable
+from gateway.base.errors import LedgerUnavailable
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.nodes import ChangeFeed
 from gateway.extras.postgres.serving import PostgresReader, open_postgres

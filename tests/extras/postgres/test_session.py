@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, closing, suppress
 import psycopg
 import pytest
 
+from gateway.base.times import unix_ms
 from gateway.extras.postgres.session import (
     NOW,
     DatabaseClock,
@@ -22,7 +23,6 @@ from gateway.extras.postgres.session import (
 )
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.database import Values
-from gateway.times import unix_ms
 from tests.extras.postgres.cluster import Cluster
 from tests.extras.postgres.databases import ask
 from tests.support.process import free_port

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway.errors import BalanceHeld, InsufficientBalance, LedgerUnavailable
+from gateway.base.errors import BalanceHeld, InsufficientBalance, LedgerUnavailable
 from gateway.extras.postgres import nodes
 from gateway.extras.postgres.session import connect
 from gateway.ledger.base import Hold

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.errors import BalanceHeld, LedgerUnavailable
+from gateway.base.errors import BalanceHeld, LedgerUnavailable
 from gateway.extras.postgres.shared import Locks, SharedLedger, SharedQueue, SharedReport
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.base.money import FREE, NANO, Price, format_amount
 from gateway.config.records import Model
 from gateway.config.settings import MAX_PRICE
 from gateway.extension import find_kinds
 from gateway.extras.price_lists.verbs import Comparison, overlay, propose
-from gateway.money import FREE, NANO, Price, format_amount
 from tests.extras.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
 
 PRICE = "price = { input = 3, cached_input = 0.3, output = 15 }"

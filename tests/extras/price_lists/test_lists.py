@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.money import NANO
 from gateway.config.reader import ConfigError
 from gateway.config.settings import MAX_PRICE
 from gateway.extras.price_lists.lists import (
@@ -22,7 +23,6 @@ from gateway.extras.price_lists.lists import (
     stack_tiers,
 )
 from gateway.ledger.records import NotFound
-from gateway.money import NANO
 from tests.extras.price_lists.kit import TODAY, genai, litellm, write
 from tests.support.rows import each_row
 

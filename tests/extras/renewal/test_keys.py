@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from gateway.commands import CommandFailed, pick_variables, run_command
+from gateway.base.commands import CommandFailed, pick_variables, run_command
 from gateway.config.records import KeySource
 from gateway.extras.renewal.keys import KeyFile, fetch_key, read_output
 from tests.support.waiting import until

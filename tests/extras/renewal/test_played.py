@@ -15,10 +15,10 @@ from typing import Final
 
 import pytest
 
+from gateway.base.errors import Overloaded
+from gateway.base.tasks import spawn
 from gateway.config.records import KeySource
-from gateway.errors import Overloaded
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
-from gateway.tasks import spawn
 from gateway.upstream.rests import ProviderKey
 from tests.ledger.player import play_session, read_sessions
 from tests.support.config import Places

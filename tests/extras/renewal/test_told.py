@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
+from gateway.base.tasks import spawn
 from gateway.extras.alerts.watch import Watch, find_key_problems
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
-from gateway.tasks import spawn
 from tests.extras.alerts.receiver import Receiver, listen
 from tests.extras.alerts.test_watch import arrive, write_alerts
 from tests.extras.console.kit import API, use_console

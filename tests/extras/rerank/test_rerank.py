@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.base.errors import BadRequest
+from gateway.base.money import SEARCH_UNIT
+from gateway.base.prices import BillOptions
+from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.records import Inputs, ReplyContext, Target
-from gateway.errors import BadRequest
-from gateway.money import SEARCH_UNIT
-from gateway.prices import BillOptions
-from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES
 from tests.support.rows import each_row

@@ -7,8 +7,7 @@ from typing import Final
 
 from openai.types.responses import ResponseFailedEvent
 
-from gateway.dialects.records import ReplyUsage
-from gateway.errors import (
+from gateway.base.errors import (
     BadRequest,
     GatewayError,
     InsufficientBalance,
@@ -19,8 +18,9 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from gateway.base.money import Tokens
+from gateway.dialects.records import ReplyUsage
 from gateway.extras.responses.caller import ResponsesCaller
-from gateway.money import Tokens
 from tests.dialects.chat.kit import Json
 from tests.extras.responses.kit import read_events
 from tests.support.rows import each_row

@@ -15,6 +15,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 from openai.types.responses.response_reasoning_item import Summary
 from pydantic import BaseModel
 
+from gateway.base.money import Tokens
 from gateway.dialects import first_choice
 from gateway.dialects.customs import MAX_OPENING_CHARS, InputDecoder, read_input
 from gateway.dialects.first_choice import Kind
@@ -31,7 +32,6 @@ from gateway.extras.responses.over_chat_tools import (
     flatten_name,
     read_tool_names,
 )
-from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     MODEL,
     REPORTED,

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
+from gateway.base.money import Tokens
 from gateway.dialects.records import Event
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
-from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.extras.responses.stream import ResponsesReader, ResponsesStream
-from gateway.money import Tokens
 from tests import streams
 from tests.dialects.chat.kit import MODEL, Played, each_byte, play, random_slices
 from tests.extras.responses.kit import (

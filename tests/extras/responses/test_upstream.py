@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.base.errors import UndeliverableReply, UpstreamError
+from gateway.base.money import Tokens
+from gateway.base.prices import UNSAID, BillTerms
+from gateway.base.usage import Expected, UsageLimits
 from gateway.extras.responses.replay import replay_response
 from gateway.extras.responses.stream import find_tool, is_made, read_items, read_responses_usage
 from gateway.extras.responses.upstream import ResponsesUpstream
-from gateway.money import Tokens
-from gateway.prices import UNSAID, BillTerms
-from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import Json, play
 from tests.extras.responses.kit import TAG, call, make_context, make_response, message, read_events
 from tests.support.formats import EXCHANGES

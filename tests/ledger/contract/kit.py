@@ -11,14 +11,14 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
 from typing import Final
 
+from gateway.base.money import Price, Tokens
+from gateway.base.prices import AppliedPrice
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import CallFilter, CallView, Outcome, Receipt
 from gateway.ledger.key_records import KeyTerms, Rate
 from gateway.ledger.records import EntryView, StoredSecret
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
-from gateway.money import Price, Tokens
-from gateway.prices import AppliedPrice
 from tests.ledger.contract.implementations import Implementation, find_implementations
 
 WAIT_SECONDS: Final = 30.0

@@ -7,13 +7,13 @@ from typing import Final
 
 import pytest
 
-from gateway.errors import InsufficientBalance
+from gateway.base.errors import InsufficientBalance
+from gateway.base.money import MAX_AMOUNT_NANO
+from gateway.base.times import DAY_MS
 from gateway.ledger.base import Key
 from gateway.ledger.call_records import Spent, UsageFilter
 from gateway.ledger.records import LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.money import MAX_AMOUNT_NANO
-from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place, admission, charge, find_key, settlement, void
 

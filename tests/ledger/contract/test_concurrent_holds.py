@@ -17,7 +17,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import BalanceHeld, InsufficientBalance
+from gateway.base.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books

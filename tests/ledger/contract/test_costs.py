@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.ids import make_request_id
+from gateway.base.ids import make_request_id
+from gateway.base.money import Price, Tokens
+from gateway.base.prices import AppliedPrice
+from gateway.base.times import DAY_MS
 from gateway.ledger.observation_records import (
     CallSums,
     Latency,
@@ -17,9 +20,6 @@ from gateway.ledger.observation_records import (
     measure_latency,
 )
 from gateway.ledger.records import NotFound
-from gateway.money import Price, Tokens
-from gateway.prices import AppliedPrice
-from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
     NOW_MS,
     Place,

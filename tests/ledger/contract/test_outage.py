@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.errors import GatewayError, InternalError, LedgerUnavailable
+from gateway.base.errors import GatewayError, InternalError, LedgerUnavailable
+from gateway.base.money import Tokens
 from gateway.ledger.base import Key
 from gateway.ledger.call_records import Receipt
 from gateway.ledger.records import LedgerLocked, NotFound
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.money import Tokens
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,

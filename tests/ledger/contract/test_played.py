@@ -26,10 +26,10 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.base.tasks import spawn
 from gateway.ledger.base import COMMIT_SECONDS, Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
-from gateway.tasks import spawn
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import Place, admission, settlement, until
 from tests.ledger.player import NOTHING, Clock, Session, digest, play_session, read_sessions

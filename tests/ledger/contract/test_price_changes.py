@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from gateway.money import Price
-from gateway.prices import FREE_OF_CHARGE, PriceList, PriceRule
+from gateway.base.money import Price
+from gateway.base.prices import FREE_OF_CHARGE, PriceList, PriceRule
 from gateway.server import reload
 from tests.ledger.contract.kit import Place
 

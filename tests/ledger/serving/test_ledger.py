@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from gateway.errors import LedgerUnavailable
+from gateway.base.errors import LedgerUnavailable
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey, KeyTerms

@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 
 import pytest
 
-from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
+from gateway.base.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
 from gateway.ledger.records import MAX_INTEGER

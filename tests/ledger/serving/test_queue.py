@@ -7,12 +7,12 @@ import sqlite3
 
 import pytest
 
-from gateway.errors import InternalError, LedgerUnavailable
+from gateway.base.errors import InternalError, LedgerUnavailable
+from gateway.base.tasks import PromptFuture
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.serving.queue import MAX_ITEMS, Queue
-from gateway.tasks import PromptFuture
 from tests.ledger.contract.kit import admission, settlement, void
 from tests.support.rows import each_row
 

@@ -8,7 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from gateway.errors import LedgerUnavailable
+from gateway.base.errors import LedgerUnavailable
+from gateway.base.tasks import PromptFuture
 from gateway.ledger.base import COMMIT_SECONDS, Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, take_hold
@@ -30,7 +31,6 @@ from gateway.ledger.serving.writer import (
     Rounds,
     Writer,
 )
-from gateway.tasks import PromptFuture
 from tests.api.lives.loop import VirtualLoop
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import InternalError, LedgerUnavailable
+from gateway.base.errors import InternalError, LedgerUnavailable
+from gateway.base.process import ExitCode
 from gateway.ledger.base import Key
 from gateway.ledger.serving.health import BUSY_SECONDS, REPEAT_SECONDS, Health
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.writer import RETRY_SECONDS
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.process import ExitCode
 from tests.ledger.contract.kit import (
     NOW_MS,
     SHORT_SECONDS,

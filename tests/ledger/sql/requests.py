@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from itertools import count
 
-from gateway.ids import find_first_id
+from gateway.base.ids import find_first_id
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.queue import Item

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ids import find_first_id
+from gateway.base.ids import find_first_id
+from gateway.base.money import MILLION, Price
+from gateway.base.prices import AppliedPrice
+from gateway.base.times import DAY_MS, unix_ms
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
@@ -23,9 +26,6 @@ from gateway.ledger.sql.audit import (
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.money import MILLION, Price
-from gateway.prices import AppliedPrice
-from gateway.times import DAY_MS, unix_ms
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
 from tests.ledger.kit import read_spoiled
 from tests.ledger.sql.places import BooksPlace, find_kinds, make_cases

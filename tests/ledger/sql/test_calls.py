@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ids import find_first_id
+from gateway.base.ids import find_first_id
+from gateway.base.times import DAY_MS
 from gateway.ledger.call_records import CallFilter
 from gateway.ledger.sql import calls
 from gateway.ledger.sql.accounts import RANKS
 from gateway.ledger.sql.usage import CHARTS, ONE, USAGE, write_sums
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from gateway.times import DAY_MS
 from tests.ledger.kit import check_plan, explain
 from tests.support.rows import each_row
 

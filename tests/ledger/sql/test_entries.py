@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
+from gateway.base.times import DAY_MS
 from gateway.ledger.call_records import sum_statement
 from gateway.ledger.records import EntryFilter, EntryKind, NotFound
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.entries import RUNS_OF_ALL
-from gateway.times import DAY_MS
 from tests.ledger.contract.kit import create_key, key_id_of, settlement
 from tests.ledger.player import Clock
 from tests.ledger.sql.places import BooksPlace

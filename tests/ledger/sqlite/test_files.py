@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from gateway.errors import LedgerUnavailable
+from gateway.base.errors import LedgerUnavailable
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books import SqliteBooks

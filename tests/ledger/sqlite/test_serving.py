@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import LedgerUnavailable
+from gateway.base.errors import LedgerUnavailable
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import take_hold

@@ -17,6 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.admin import keys
+from gateway.base.money import Tokens
+from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
@@ -31,8 +33,6 @@ from gateway.ledger.sqlite.folds import fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.ledger.sqlite.totals import OF_DAY, OF_HOUR, Statement, read_numbers, run_rows
-from gateway.money import Tokens
-from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import assert_sound, query
 from tests.support.memory import MEMORY

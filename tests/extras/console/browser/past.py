@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import keys
+from gateway.base.ids import find_first_id
+from gateway.base.money import NANO, Tokens
 from gateway.extras.signins import signin
-from gateway.ids import find_first_id
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.money import NANO, Tokens
 from tests.extras.console.calls import Past, add_calls
 from tests.extras.console.kit import Console, start_console
 from tests.support.extras import find_modules

@@ -19,10 +19,10 @@ import pytest_asyncio
 from playwright.async_api import Page
 
 from gateway.admin import keys
+from gateway.base.money import NANO
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from gateway.money import NANO
 from tests.extras.console.browser.kit import (
     HEIGHT,
     NARROW,

@@ -13,9 +13,9 @@ from aiohttp import web
 from playwright.async_api import Page
 
 from gateway.admin import keys
+from gateway.base.money import NANO
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sql.books import Books
-from gateway.money import NANO
 from tests.extras.console.browser.kit import HOLDER_PAGES, OPERATOR_PAGES, Site, go
 from tests.extras.console.kit import API, Console, start_console
 from tests.support.extras import find_modules

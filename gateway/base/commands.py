@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gateway import deadlines
+from gateway.base import deadlines
 
 _PASSED: Final = re.compile(
     "PATH|HOME|LANG|LANGUAGE|LC_[A-Z]+|TZ|SSL_CERT_(?:FILE|DIR)"

@@ -11,9 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gateway.money import MEDIA, NONE, TOOL_NAME, Tokens, count_none
-from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, BillOptions, BillTerms
-from gateway.times import HOUR_MS
+from gateway.base.money import MEDIA, NONE, TOOL_NAME, Tokens, count_none
+from gateway.base.prices import (
+    CONDITIONS,
+    NOTHING_SPECIAL,
+    STANDARD,
+    UNSAID,
+    BillOptions,
+    BillTerms,
+)
+from gateway.base.times import HOUR_MS
 
 log = logging.getLogger("gateway.usage")
 

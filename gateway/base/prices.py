@@ -15,8 +15,8 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Final, Self
 
-from gateway.money import FREE, Price, Tokens, compute_cost_nano, count_none, describe_price
-from gateway.times import ALWAYS, Window
+from gateway.base.money import FREE, Price, Tokens, compute_cost_nano, count_none, describe_price
+from gateway.base.times import ALWAYS, Window
 
 STANDARD: Final = "standard"
 _TIERS: Final = {"default": STANDARD, "standard_only": STANDARD, "fast": "priority", "auto": ""}

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from gateway.errors import GatewayError, InternalError
-from gateway.turns import find_turns
+from gateway.base.errors import GatewayError, InternalError
+from gateway.base.turns import find_turns
 
 log = logging.getLogger("gateway.deadlines")
 

@@ -1,0 +1,18 @@
+"""What all other folders use.
+
+errors      whose fault a failure is, and what the caller is told
+money       amounts in nano-units, prices, the cost of tokens
+prices      prices by rules, and the price that applied
+usage       what a reply used, measured or estimated
+times       clocks, days, months, moments in words
+ids         ids of requests, keys and their digests
+addresses   hosts, ports, and who stands behind a proxy
+process     exit codes, the program's name, the version
+commands    programs that are run, with a time limit
+tasks       background tasks, prompt waits, the event loop's lag
+turns       shares of the loop's turns and a thread, fair by owner
+deadlines   deadlines of others, who are never judged by time in which this process did not run
+
+May import: nothing. Of each other its modules import `money`, `prices` and `times`; `deadlines` also `errors` and
+`turns`, `commands` `deadlines`.
+"""
