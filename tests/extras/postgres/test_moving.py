@@ -160,7 +160,8 @@ def test_a_ledger_goes_there_and_back(rows: Rows, postgres_url: str, tmp_path: P
     assert count(postgres_url, "SELECT count(*) FROM entries_other") == 0
     last = max(int(str(row.row["id"])) for row in rows if row.table == "entries")
     with open_books(DatabaseUrl(postgres_url)) as books:
-        assert books.accounts.create("c", credit_nano=1).id == 3
+        known = len(books.accounts.read_all())  # some are of extras' rows
+        assert books.accounts.create("c", credit_nano=1).id == known + 1
         assert books.entries.read_latest("c", 1)[0].id == last + 1, "numbers go on"
         assert books.budgets.create("c", "more", Allowance(1, "day")).id == 2
         assert books.audit().problems == ()
