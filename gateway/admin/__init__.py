@@ -6,7 +6,7 @@
     backups    copies of a whole ledger in new files
     fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the
                names of processes that serve
-    views      the fields of accounts, keys, entries and calls
+    views      the fields of accounts, keys, entries and receipts
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.
 May import: `base`, `config`, `extension`, `ledger`.

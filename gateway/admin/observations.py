@@ -41,7 +41,7 @@ def find_call(
     If `account_id` is given, requests of other accounts are treated as unknown.
     """
     try:
-        return books.calls.read_detail(request_id, account_id=account_id)
+        return books.receipts.read_detail(request_id, account_id=account_id)
     except NotFound:
         return books.observations.find_refused(request_id, account_id=account_id)
 

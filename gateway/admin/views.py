@@ -1,8 +1,7 @@
-"""The fields of accounts, keys, entries, calls and the like; `fields` tells how to use them."""
+"""The fields of accounts, keys, entries, receipts and the like; `fields` tells how to use them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
@@ -96,11 +95,6 @@ ENTRY: Final = Fields[records.EntryView](
 )
 LEDGER_ENTRY: Final = Fields[records.EntryView](*ENTRY.members, table=("account", *ENTRY.columns))
 """An entry in a list of several accounts."""
-_LINE: Final = (
-    *("account", "opening_nano", "credit_nano", "codes_nano", "cards_nano"),
-    *("charges_nano", "corrections_nano", "closing_nano"),
-)
-STATEMENT: Final = Fields[call_records.StatementLine](*_LINE, table=_LINE)
 EVENT: Final = Fields[records.EventView](
     *("id", "at_ms", "actor", "action", "account", "target", "detail", "address"),
     table=(
@@ -175,84 +169,7 @@ LATEST_ENTRIES: Final = 10
 """Entries that are shown with an account, so that they fit on a screen."""
 
 
-# ---- calls and usage -----------------------------------------------------------------------------
-
-
-OUTCOMES: Final[dict[call_records.OutcomeFilter, str]] = {
-    "failed": "any failure",
-    **{outcome: words.label for outcome, words in call_records.OUTCOME_WORDS.items()},
-}
-"""What lists of calls can be asked for, in words."""
-
-
-def _describe_call_end(call: call_records.CallView) -> str:
-    status = "" if call.status is None else f" {call.status}"
-    return f"{call_records.OUTCOME_WORDS[call.outcome].label}{status}"
-
-
-def _describe_duration(call: call_records.CallView) -> str:
-    """Return how long a call took; nothing for interrupted calls, which ended at the next start."""
-    is_known = call.total_ms is not None and call.outcome != "interrupted"
-    return str(call.total_ms) if is_known else "-"
-
-
-CALL: Final = Fields[call_records.CallView](
-    *("request_id", "account", "started_ms", "ended_ms", "model", "provider", ("key", "key_id")),
-    *("key_name", "key_display", "state", "outcome"),
-    ("outcome_label", lambda call: call_records.OUTCOME_WORDS[call.outcome].label),
-    *("status", "stream", "tokens", "cost_nano", "estimated", "first_byte_ms", "total_ms"),
-    table=(
-        ("ID", "request_id"),
-        *("started_ms", "account"),
-        ("KEY", lambda call: call.key_name or call.key_display),
-        *("model", "provider"),
-        ("ENDED", _describe_call_end),
-        (">TOOK MS", _describe_duration),
-        "cost_nano",
-    ),
-)
-USAGE: Final = Fields[call_records.Usage](
-    *("requests", "tokens", "cost_nano"),
-    table=(
-        (">REQUESTS", "requests"),
-        (">INPUT", "tokens.all_input"),
-        (">OF IT CACHED", "tokens.cached_input"),
-        (">OF IT WRITTEN", "tokens.cache_write"),
-        (">OUTPUT", "tokens.output"),
-        (">CHARGED {}", "cost_nano"),
-    ),
-)
-
-
-def _if_known(requests: str, amount: str) -> Callable[[call_records.ProviderCosts], int | None]:
-    """Return a function that finds an amount; None where it is known of no request."""
-    find, count = attrgetter(amount), attrgetter(requests)
-    return lambda costs: find(costs) if count(costs) else None
-
-
-def _describe_percent(costs: call_records.ProviderCosts) -> str:
-    """Return the margin in percent of what was charged where the cost is known."""
-    return f"{100 * costs.margin_nano / costs.charged_nano:.1f}" if costs.charged_nano else "-"
-
-
-COSTS: Final = Fields[call_records.ProviderCosts](
-    ("charged_with_cost_nano", _if_known("known", "charged_nano")),
-    ("provider_cost_nano", _if_known("known", "provider_cost_nano")),
-    ("margin_nano", _if_known("known", "margin_nano")),
-    ("costed_requests", "known"),
-    ("reported_cost_nano", _if_known("reported", "reported_nano")),
-    ("reported_excess_nano", _if_known("compared", "difference_nano")),
-    ("reported_requests", "reported"),
-    table=(
-        (">OF IT WITH COST", "charged_with_cost_nano"),
-        (">PROVIDER COST", "provider_cost_nano"),
-        (">MARGIN", "margin_nano"),
-        (">%", _describe_percent),
-        (">REPORTED", "reported_cost_nano"),
-        (">EXCESS", "reported_excess_nano"),
-    ),
-)
-"""The bills of providers, for operators alone; null where they are unknown."""
+# ---- calls ----------------------------------------------------------------------------------------
 
 
 KEY_LABEL: Final = Fields[call_records.KeyLabel](

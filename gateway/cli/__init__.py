@@ -4,7 +4,7 @@
                 configuration, books, who asks, output
     verbs       the decorator that makes a verb of a function; the words, and argparse's parser
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
-    process  check  accounts  books  keys  calls  receipts
+    process  check  accounts  books  keys  receipts
                 the verbs of these subjects, with their arguments, help and examples
 
 The verbs of an extra are in its `verbs`.

@@ -1,4 +1,4 @@
-"""The verbs for the books: entries, orders, statements, audits, copies, and the accounts of a CSV file.
+"""The verbs for the books: entries, audits, copies, and the accounts of a CSV file.
 
 The accounts, each with a key, are all added in one transaction, or none is.
 """
@@ -22,7 +22,6 @@ from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
-from gateway.ledger.call_records import sum_statement
 from gateway.ledger.key_records import KeyTerms, NewKey, Terms
 from gateway.ledger.records import (
     AuditReport,
@@ -242,19 +241,3 @@ def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, .
         below_id = run.next_id
         if below_id is None:
             return
-
-
-@verb(
-    "statement",
-    "statement --month 2026-10",
-    "statement --month 2026-10 --account alice",
-    "statement --month 2026-10 --csv > october.csv",
-    arg("--month", read.month, "the calendar month (UTC), such as 2026-10", required=True),
-    ACCOUNT,
-    csv="write CSV to stdout",
-)
-def statement(command: Command, month: tuple[int, int], account: str | None) -> None:
-    lines = command.open_books().statements.read(*month, account)
-    if account is None:
-        lines.append(sum_statement(lines))
-    command.show_list(lines, views.STATEMENT)

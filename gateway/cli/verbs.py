@@ -24,8 +24,7 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account", "refund"),
-    "books": ("audit", "events", "entries", "statement", "backup"),
-    "calls": ("usage", "calls"),
+    "books": ("audit", "events", "entries", "backup"),
     "check": ("check",),
     "keys": ("key", "budget"),
     "process": ("serve", "init", "reload", "unit"),
@@ -52,17 +51,11 @@ WORDS: Final[Mapping[str, str]] = {
     ),
     "events": "List who did what, apart from requests: the latest first.",
     "entries": "List the entries of all accounts or of one, the latest first.",
-    "statement": (
-        "Show a calendar month: each account's opening balance, what moved it, and its closing"
-        " balance. Charges belong to the UTC day on which their request ended."
-    ),
     "backup": (
         "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
         f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
     ),
     "unit": "Print the systemd unit of this installation, and on stderr how to install it.",
-    "usage": "Sum up the requests, tokens and cost of all accounts or of one.",
-    "calls": "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
     "receipt": "Show how one call ended, what it used, and what it cost.",
     "refund": "Give back what a request cost, or a part of it, once.",
 }

@@ -4,7 +4,7 @@
     records          errors of a ledger, and where one is: a file, or the address of a database;
                      records of accounts, entries, events and audits
     key_records      keys, their terms, budgets and their periods, rates
-    call_records     calls, their receipts, and sums of usage
+    call_records     receipts of calls, and the words for how calls end
     observation_records  refusals, calls to providers, latencies
     checks           checks of names, notes, amounts, limits and dates, before they are stored
     opening          opens, checks and makes the ledger of a location

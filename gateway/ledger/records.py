@@ -226,13 +226,6 @@ def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int
     return max(available_nano, 0) * 7 // spent_week_nano
 
 
-AccountOrder = Literal[
-    "name", "balance", "held", "spent_today", "spent_7d", "spent_30d", "least", "lasts"
-]
-"""The order of a list of accounts: by name; largest first; least balance first; or by the days that the
-balance lasts, fewest first."""
-
-
 @dataclass(frozen=True, slots=True)
 class EventView:
     """A logged action other than a request."""

@@ -14,10 +14,8 @@ import pytest
 
 from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe, name_process
-from gateway.base.money import Tokens
 from gateway.base.times import unix_ms
 from gateway.config.records import Reload
-from gateway.ledger.call_records import CallView
 from gateway.ledger.key_records import BudgetStanding, KeyTerms, KeyView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
@@ -26,11 +24,6 @@ from tests.ledger.kit import make_place
 from tests.support.rows import each_row
 
 # ---- records as JSON ----------------------------------------------------------------------------
-
-CALL = CallView(
-    "req_1", "alice", 1000, 3500, "m", "demo", "key_1", "laptop", "sk-ru-…a1b2", "posted", "complete", 200,
-    True, Tokens(1, 2, 3, output=4), 5, False, 6,
-)  # fmt: skip
 
 
 def test_the_suffix_of_a_name_tells_its_unit() -> None:
@@ -68,15 +61,6 @@ def test_the_budget_of_a_key_is_shown_with_its_name(name: str | None, told: str)
     key = KeyView("key_1", "alice", "sk-ru-…a1b2", KeyTerms(), 0, 0, None, None, None)
     assert views._describe_key_budget(key) == "-"
     assert views._describe_key_budget(replace(key, budget=budget)).endswith(told)
-
-
-def test_a_call_is_shown_with_its_tokens_and_times() -> None:
-    shown = views.CALL.describe(CALL)
-    assert (shown["key"], shown["total_ms"], shown["first_byte_ms"]) == ("key_1", 2500, 6)
-    assert (shown["input_tokens"], shown["output_tokens"], shown["cost_nano"]) == (1, 4, 5)
-    assert (shown["account"], shown["outcome_label"]) == ("alice", "done")
-    pending = views.CALL.describe(replace(CALL, ended_ms=None, state="pending", status=None))
-    assert (pending["ended"], pending["total_ms"], pending["status"]) == (None, None, None)
 
 
 # ---- processes and their names ------------------------------------------------------------------

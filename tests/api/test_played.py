@@ -195,7 +195,7 @@ class Player:
                     return f"{one.account} {one.code} {one.model}".strip()
             if self.stage.books.request(request_id) is None:
                 return None
-            detail = books.calls.read_detail(request_id)
+            detail = books.receipts.read_detail(request_id)
         if not detail.failures or detail.receipt.provider not in seen:
             return None
         (failure,), view = detail.failures, seen[detail.receipt.provider]

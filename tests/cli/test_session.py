@@ -116,7 +116,7 @@ async def refuse(folder: Path) -> None:
             ledger.note_refusal(None, "invalid_api_key", "", "req_2")
 
 
-SEEDS: Final = {"calls": serve, "refusals": refuse, "refused": refuse}
+SEEDS: Final = {"calls": serve, "receipts": serve, "refusals": refuse, "refused": refuse}
 
 
 def run(cli: Cli, command: str) -> Answer:

@@ -44,7 +44,7 @@ def test_these_verbs_and_no_others_exist() -> None:
         "account suspend", "account resume",
         "key add", "key edit", "key list", "key rotate", "key revoke",
         "budget add", "budget list", "budget edit", "budget remove",
-        "entries", "statement", "usage", "calls", "receipt", "refund",
+        "entries", "receipt", "refund",
     ])  # fmt: skip
 
 

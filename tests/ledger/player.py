@@ -37,6 +37,7 @@ from typing import (
 )
 
 from gateway.base.errors import GatewayError
+from gateway.extension import find_extras
 from gateway.ledger.records import Actor, Refused, StoredSecret
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part
@@ -47,6 +48,8 @@ from tests.support.rows import told_together
 BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:(?![#$] ).*\n?)*)")
 """Comments, a command, and what is told of it."""
 MADE: Final = re.compile(r"\b(order|req)_[0-9a-z]{16,}")
+USED: Final = re.compile(r"^\$ (\w+)\.\w+\.\w", re.MULTILINE)
+"""The extra in `$ reports.usage.sum_by`."""
 UNITS_MS: Final = {"": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 NEAR_MS: Final = 10**11
 """Numbers as near to the start of a session are times."""
@@ -56,12 +59,13 @@ Play = Callable[[str], Awaitable[str]]
 
 
 def read_sessions(*folders: Path) -> dict[str, tuple[Path, str]]:
-    """Find the sessions of folders' files, by their names and titles."""
+    """Find the sessions of folders' files, by their names and titles, but for those with an extra that is missing."""
     return {
         f"{path.stem}: {text.splitlines()[0]}": (path, text)
         for folder in folders
         for path in sorted(folder.iterdir())
         for text in path.read_text(encoding="utf-8").split("== ")[1:]
+        if find_extras().keys() >= {*USED.findall(text)}
     }
 
 
@@ -126,10 +130,10 @@ class Clock:
 
 
 def find_part(books: Books, name: str) -> Any:
-    """Return a part of the books, which an extra of this name may have in its module `book`."""
+    """Return a part of the books, which an extra of this name may have in its module `book`, or `NAME.MODULE`."""
     if hasattr(books, name):
         return getattr(books, name)
-    module = import_module(f"gateway.extras.{name}.book")
+    module = import_module(f"gateway.extras.{name if '.' in name else f'{name}.book'}")
     found = [
         one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Part)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
@@ -16,13 +15,10 @@ from gateway.base.times import DAY_MS, to_unix_ms
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import (
     OUTCOME_WORDS,
-    CallView,
     Correction,
     Outcome,
     Receipt,
-    Usage,
     describe_receipt,
-    sum_usage,
 )
 from gateway.ledger.key_records import (
     Allowance,
@@ -260,20 +256,3 @@ def test_a_receipt_says_who_ended_it_and_what_was_used() -> None:
             "created": "1970-01-01T00:00:00.001Z",
         }
     ]
-
-
-def test_a_call_lasts_from_its_begin_to_its_end() -> None:
-    call = CallView(
-        "req_1", "a", 100, None, "m", "p", "k", "", "", "pending", "pending", None, False,
-        Tokens(), 0, False, None,
-    )  # fmt: skip
-    assert call.total_ms is None
-    assert replace(call, ended_ms=130).total_ms == 30
-    assert replace(call, ended_ms=90).total_ms == 0
-
-
-def test_sums_are_field_by_field_and_0_of_nothing() -> None:
-    assert sum_usage([]) == Usage()
-    total = sum_usage([Usage(1, 2, 3, 4, 5, 6), Usage(10, 20, 30, 40, 50, 60)])
-    assert total == Usage(11, 22, 33, 44, 55, 66)
-    assert total.tokens == Tokens(22, 33, 44, 55)

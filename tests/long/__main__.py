@@ -35,10 +35,11 @@ from tests.api.hostile import play_fuzz
 from tests.api.lives.life import play_lives
 from tests.api.offsets import PAIRS, play_offsets
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
+from tests.extras.reports.pages import play_previous
 from tests.long import hostile, killing
 from tests.long.backups import TURN_SECONDS, play_backups
 from tests.long.growth import SIZES, play_growth
-from tests.long.million import play_previous, show_pages
+from tests.long.million import show_pages
 from tests.long.mutants import play_mutants
 from tests.long.parsers import play_parsers
 from tests.long.restarts import play_restarts

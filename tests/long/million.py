@@ -2,7 +2,7 @@
 
     filled = fill(tmp_path / "gateway.db")              # a million requests of 60 days
     with filled.open_books() as books:                  # whose clock stands at the end of it
-        figures = measure_pages(books, filled)
+        counts = count_steps(books, filled)             # of `tests.extras.reports.pages`
 
 A few statements write all of it, and the audit passes: requests, charges, some codes, credits and
 corrections, the sums by hour and day, and the balances of the account and its keys. Everything
@@ -16,15 +16,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from gateway.base.money import MILLION, Price
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import DAY_MS, HOUR_MS
-from gateway.ledger.call_records import CallFilter, UsageFilter
-from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.folds import (
@@ -95,12 +92,6 @@ class Busy:
     @property
     def today(self) -> int:
         return self.history.end_ms // DAY_MS
-
-    def choose(
-        self, days: int, *, key_id: str | None = None, model: str | None = None
-    ) -> UsageFilter:
-        """Return a filter for the last days, today included."""
-        return UsageFilter(self.account_id, self.today - days + 1, self.today, key_id, model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,94 +173,6 @@ def audit(books: Books, watch: Watch) -> None:
     assert not problems, "\n".join(problems)
 
 
-def play_previous(path: Path) -> dict[str, float]:
-    """Upgrade a database of the version before, audit it, and measure its pages."""
-    filled, watch = fill_previous(path), Watch()
-    with filled.open_books() as books:
-        watch.tell(f"{filled.history.requests} requests are upgraded")
-        audit(books, watch)
-        return {page: measure(read) for page, read in make_pages(books, filled).items()}
-
-
-def count_steps(books: SqliteBooks, filled: Filled) -> dict[str, int]:
-    """Count thousands of SQLite's steps for each page, the same on any machine."""
-    steps = 0
-
-    def count() -> None:
-        nonlocal steps
-        steps += 1
-
-    counts = {}
-    books.connection.set_progress_handler(count, 1000)
-    for page, read in make_pages(books, filled).items():
-        steps = 0
-        read()
-        counts[page] = steps
-    books.connection.set_progress_handler(None, 0)
-    return counts
-
-
-_FILTERS: Final = {
-    "": CallFilter(),
-    ", one key": CallFilter(key_id=KEY),
-    ", one model": CallFilter(model=MODEL),
-    ", no such model": CallFilter(model="none"),
-    ", its provider": CallFilter(provider="vendor"),
-    ", a rare provider": CallFilter(provider=RARE),
-    ", no such provider": CallFilter(provider="none"),
-    ", complete": CallFilter(outcome="complete"),
-    ", failed": CallFilter(outcome="failed"),
-    ", a rare outcome": CallFilter(outcome="shutdown"),
-    ", pending": CallFilter(outcome="pending"),
-    ", status 200": CallFilter(status=200),
-    ", status 502": CallFilter(status=502),
-    ", a status there is not": CallFilter(status=418),
-    ", some hours": CallFilter(since_ms=END_MS - 90 * HOUR_MS, until_ms=END_MS - 70 * HOUR_MS - 1),
-    ", failures of a rare provider": CallFilter(provider=RARE, outcome="failed"),
-}
-"""The filters of the operators' list."""
-
-
-def make_pages(books: Books, filled: Busy) -> dict[str, Callable[[], object]]:
-    """The reads of each page, by its name."""
-    account, today = filled.account_id, filled.today
-    return {
-        "overview": lambda: _read_overview(books, filled),
-        "usage, 30 days": lambda: books.usage.report(filled.choose(30), "day"),
-        "usage, 366 days": lambda: books.usage.report(filled.choose(366), "day"),
-        "usage, 366 days by key": lambda: books.usage.report(
-            filled.choose(366), "day", by_key=True
-        ),
-        "costs, 366 days by provider": lambda: books.usage.sum_with_costs(
-            "provider", since_ms=(today - 365) * DAY_MS, until_ms=None
-        ),
-        "usage, 31 days by hour": lambda: books.usage.report(filled.choose(31), "hour"),
-        "usage, 31 days by hour, one key": lambda: books.usage.report(
-            filled.choose(31, key_id=KEY), "hour"
-        ),
-        "usage, 31 days by hour, one model": lambda: books.usage.report(
-            filled.choose(31, model=MODEL), "hour"
-        ),
-        "keys": lambda: books.usage.sum_by_key(account, today - 29, today),
-        "billing": lambda: _read_billing(books, None, account),
-        "billing, codes": lambda: _read_billing(books, "code", account),
-        "billing, charges": lambda: _read_billing(books, "charge", account),
-        "activity": lambda: _read_calls(books, CallFilter(account)),
-        "activity, one key": lambda: _read_calls(books, CallFilter(account, key_id=KEY)),
-        "activity, one model": lambda: _read_calls(books, CallFilter(account, model=MODEL)),
-        "activity, one day": lambda: _read_calls(
-            books, CallFilter(account, since_ms=(today - 9) * DAY_MS, until_ms=(today - 8) * DAY_MS)
-        ),
-        "activity, nothing found": lambda: _read_calls(books, CallFilter(account, model="none")),
-        **{
-            f"all activity{name}": partial(_read_calls, books, chosen)
-            for name, chosen in _FILTERS.items()
-        },
-        "accounts": lambda: books.accounts.read_standings([account], today=today),
-        "accounts by spend": lambda: books.accounts.rank("spent_30d", today=today),
-    }
-
-
 def measure(read: Callable[[], object], cpu_ns: Callable[[], int] = time.thread_time_ns) -> float:
     """Return the CPU milliseconds of a page, which other load does not change: the median of five."""
     times = []
@@ -278,26 +181,6 @@ def measure(read: Callable[[], object], cpu_ns: Callable[[], int] = time.thread_
         read()
         times.append((cpu_ns() - started) / 1e6)
     return sorted(times)[2]
-
-
-def _read_overview(books: Books, filled: Busy) -> None:
-    with books.snapshot():
-        books.accounts.read(ACCOUNT)
-        books.usage.read_overview(
-            filled.account_id, first_day=filled.today - 29, soon_ms=7 * DAY_MS
-        )
-        books.calls.read_page(CallFilter(filled.account_id), None, 10)
-
-
-def _read_billing(books: Books, kind: EntryKind | None, account_id: int) -> None:
-    books.accounts.read(ACCOUNT)
-    books.entries.count(account_id, kind)
-    books.entries.read_run(EntryFilter(account_id, kind), None, 51)
-
-
-def _read_calls(books: Books, chosen: CallFilter) -> None:
-    books.calls.count(chosen)
-    books.calls.read_page(chosen, None, 51)
 
 
 PAGE_MS: Final = 50

@@ -66,7 +66,7 @@ def _first_start(books: Books, config: Config, account: str, local: tuple[str, i
 
 
 EXTRA = Extra(
-    needs=("operations", "signins"),
+    needs=("operations", "reports", "signins"),
     tables={"console": Table(_find_settings, finish=_finish)},
     start=_start,
     first_start=_first_start,

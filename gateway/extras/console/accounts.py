@@ -32,9 +32,11 @@ from gateway.extras.console.routes import (
     route,
 )
 from gateway.extras.console.session import require_fresh
+from gateway.extras.reports.ranks import AccountOrder, RankBook
+from gateway.extras.reports.usage import UsageBook
 from gateway.extras.signins.sessions import SignInBook
 from gateway.ledger.key_records import KeyView, Terms
-from gateway.ledger.records import AccountOrder, EntryFilter, EntryView, NotFound
+from gateway.ledger.records import EntryFilter, EntryView, NotFound
 from gateway.ledger.sql.books import Books
 
 MAX_KEYS: Final = 200
@@ -49,7 +51,7 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
     today = books.clock() // DAY_MS
     # One snapshot, as ranks, names and standings are joined.
     with books.snapshot():
-        amounts = books.accounts.rank(order, today=today)
+        amounts = RankBook(books).rank(order, today=today)
         found = sorted(
             ((-amounts[account_id], name), account_id)
             for name, account_id in books.accounts.find_names(search)
@@ -71,10 +73,10 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
 def _sum_up(books: Books, today: int) -> dict[str, object]:
     """Return the sums of all accounts' columns."""
     first = (today - max(PERIODS.values()) + 1) * DAY_MS
-    days = books.usage.sum_by("day", account=None, since_ms=first, until_ms=None)
+    days = UsageBook(books).sum_by("day", account=None, since_ms=first, until_ms=None)
     totals = {
-        **describe_amount("balance", books.accounts.sum_balances()),
-        **describe_amount("held", books.calls.measure_pending()[1]),
+        **describe_amount("balance", RankBook(books).sum_balances()),
+        **describe_amount("held", books.receipts.measure_pending()[1]),
     }
     for name, count in PERIODS.items():
         since = format_day(today - count + 1)

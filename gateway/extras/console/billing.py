@@ -18,7 +18,9 @@ from gateway.extras.console.additions import find_additions
 from gateway.extras.console.fields import invalid_field
 from gateway.extras.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
-from gateway.ledger.call_records import StatementLine, sum_statement
+from gateway.extras.reports.records import StatementLine, sum_statement
+from gateway.extras.reports.statements import StatementBook
+from gateway.extras.reports.views import STATEMENT
 from gateway.ledger.records import EntryFilter, EntryKind, EntryRun, EntryView
 from gateway.ledger.sql.books import Books
 
@@ -115,11 +117,11 @@ def show_statement(books: Books, request: ConsoleRequest) -> Answer:
     after = page.after_text
     places = [one.account for one in lines]
     begin = 0 if after is None else 1 + (places.index(after) if after in places else len(places))
-    totals = views.STATEMENT.describe(sum_statement(lines))
+    totals = STATEMENT.describe(sum_statement(lines))
     return page.answer(
         "rows",
         lines[begin : begin + page.wanted],
-        views.STATEMENT.describe,
+        STATEMENT.describe,
         attrgetter("account"),
         **{"from": format_day(first), "to": format_day(last)},
         currency=request.gateway.config.billing.currency,
@@ -134,9 +136,9 @@ async def download_statement(request: ConsoleRequest) -> web.StreamResponse:
         _first, _last, lines = _read_statement(books, request)
         if request.query.text("account") is None:
             lines.append(sum_statement(lines))
-        return [views.STATEMENT.describe(one) for one in lines], None
+        return [STATEMENT.describe(one) for one in lines], None
 
-    return await stream_csv(request, "statement", views.STATEMENT.names, read)
+    return await stream_csv(request, "statement", STATEMENT.names, read)
 
 
 def _read_statement(books: Books, request: ConsoleRequest) -> tuple[int, int, list[StatementLine]]:
@@ -148,4 +150,4 @@ def _read_statement(books: Books, request: ConsoleRequest) -> tuple[int, int, li
     if first > last:
         raise invalid_field("from", "'from' must not be after today.")
     request.find_named(books)
-    return first, last, books.statements.read(first, last + 1, request.query.text("account"))
+    return first, last, StatementBook(books).read(first, last + 1, request.query.text("account"))

@@ -16,6 +16,7 @@ from gateway.base.times import DAY_MS
 from gateway.extras.console.fields import ConsoleError, Fields, invalid_field, read_id
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
+from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.key_records import (
     LIMITS,
     Allowance,
@@ -189,7 +190,7 @@ def make_describer(books: Books, account_id: int) -> Callable[[KeyView], dict[st
     """Return a function that describes a key of the account, with its status and its cost in 30 days."""
     now_ms = books.clock()
     today = now_ms // DAY_MS
-    spent_nano = books.usage.sum_by_key(account_id, today - SPENT_DAYS + 1, today)
+    spent_nano = UsageBook(books).sum_by_key(account_id, today - SPENT_DAYS + 1, today)
     return lambda key: {
         **views.KEY.describe(key),
         **describe_amount("spent_30d", spent_nano.get(key.id, 0)),

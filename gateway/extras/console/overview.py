@@ -12,7 +12,6 @@ from typing import Final, Literal, get_args
 
 from aiohttp import web
 
-from gateway.admin import views
 from gateway.admin.fields import Fields, describe
 from gateway.base.money import describe_amount, format_amount
 from gateway.base.times import DAY_MS, HOURS_PER_DAY, format_day, format_moment
@@ -24,8 +23,13 @@ from gateway.extras.console.lists import Json, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.usage import read_days
 from gateway.extras.operations import health
+from gateway.extras.reports import records
+from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.ranks import RankBook
+from gateway.extras.reports.usage import UsageBook
+from gateway.extras.reports.views import CALL, COSTS, USAGE
 from gateway.extras.signins.people import PeopleBook
-from gateway.ledger import call_records
+from gateway.ledger.call_records import KeyLabel
 from gateway.ledger.observation_records import measure_latency
 from gateway.ledger.records import AccountView, count_days_left
 from gateway.ledger.sql.books import Books
@@ -54,15 +58,15 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
     # One snapshot, so that the figures of the page add up.
     with books.snapshot():
         account = books.accounts.read(request.account.name)
-        view = books.usage.read_overview(
+        view = UsageBook(books).read_overview(
             account.id, first_day=today - SPENT_DAYS + 1, soon_ms=SOON_MS
         )
-        calls = books.calls.read_page(call_records.CallFilter(account.id), None, CALLS)
+        calls = CallBook(books).read_page(records.CallFilter(account.id), None, CALLS)
         session = request.own_session
         needs_link = not session.by_proxy and PeopleBook(books).find_hash(session.signin) is None
         refused = books.observations.read_refusals(account.id, today * DAY_MS)
         low_nano = find_low_balance_nano(books, account.id, billing)
-    spent_7d_nano, nothing = _sum_days(view, today, WEEK), call_records.Usage()
+    spent_7d_nano, nothing = _sum_days(view, today, WEEK), records.Usage()
     billing = replace(billing, low_balance_nano=low_nano)
     notices = _find_notices(account, view, billing, needs_link=needs_link)
     body = {
@@ -73,11 +77,11 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         **describe_amount("spent_30d", _sum_days(view, today, SPENT_DAYS)),
         "days_left": count_days_left(account.balance_nano, account.available_nano, spent_7d_nano),
         "days": [
-            {"day": format_day(day), **views.USAGE.describe(view.days.get(day, nothing))}
+            {"day": format_day(day), **USAGE.describe(view.days.get(day, nothing))}
             for day in range(today - SPENT_DAYS + 1, today + 1)
         ],
         "refused_today": [describe(one, "code", "model", "count", "last_ms") for one in refused],
-        "calls": [views.CALL.describe(call) for call in calls],
+        "calls": [CALL.describe(call) for call in calls],
         "keys": view.active_keys,
         "first_key": view.has_key,
         "first_call": view.has_call,
@@ -86,12 +90,12 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
     return Answer(body)
 
 
-def _sum_days(view: call_records.OverviewView, today: int, count: int) -> int:
+def _sum_days(view: records.OverviewView, today: int, count: int) -> int:
     return sum(one.cost_nano for day, one in view.days.items() if today - count < day <= today)
 
 
 def _find_notices(
-    account: AccountView, view: call_records.OverviewView, billing: Billing, *, needs_link: bool
+    account: AccountView, view: records.OverviewView, billing: Billing, *, needs_link: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield notices as a code and a sentence that says what to do, the most urgent first."""
     low_nano = billing.low_balance_nano
@@ -109,7 +113,7 @@ def _find_notices(
         yield "no_password", LINKS_ONLY
 
 
-def _describe_expiring(expiring: Sequence[tuple[call_records.KeyLabel, int]]) -> str:
+def _describe_expiring(expiring: Sequence[tuple[KeyLabel, int]]) -> str:
     """Describe the first key to expire, and how many there are; the list of keys shows the others."""
     key, expires_ms = expiring[0]
     name = f"'{key.name}' ({key.display})" if key.name else key.display
@@ -125,9 +129,9 @@ PERIODS: Final = {"today": 1, "7d": WEEK, "30d": SPENT_DAYS}
 TOP: Final = 5
 """The accounts and models that the gateway's overview names."""
 
-_CHARGED: Final = Fields[call_records.Usage]("requests", ("charged_nano", "cost_nano"))
+_CHARGED: Final = Fields[records.Usage]("requests", ("charged_nano", "cost_nano"))
 
-Days = dict[str, tuple[call_records.Usage, call_records.ProviderCosts]]
+Days = dict[str, tuple[records.Usage, records.ProviderCosts]]
 
 
 @route("GET", "/gateway", "operator", READERS)
@@ -136,13 +140,13 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
     today = books.clock() // DAY_MS
     since_ms = (today - SPENT_DAYS + 1) * DAY_MS
     with books.snapshot():
-        view = books.usage.read_gateway(today - SPENT_DAYS + 1)
+        view = UsageBook(books).read_gateway(today - SPENT_DAYS + 1)
         days = {
             day: (usage, costs)
-            for day, usage, costs in books.usage.sum_with_costs("day", since_ms=since_ms)
+            for day, usage, costs in UsageBook(books).sum_with_costs("day", since_ms=since_ms)
         }
         accounts = _read_top(books, today - SPENT_DAYS + 1)
-        models = books.usage.sum_by("model", account=None, since_ms=since_ms, until_ms=None)
+        models = UsageBook(books).sum_by("model", account=None, since_ms=since_ms, until_ms=None)
         latencies = {
             name: measure_latency(
                 books.observations.read_latencies(
@@ -168,31 +172,31 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
     return Answer(body)
 
 
-def _read_top(books: Books, first_day: int) -> list[tuple[str, call_records.Usage]]:
+def _read_top(books: Books, first_day: int) -> list[tuple[str, records.Usage]]:
     """Return the accounts that spent most."""
     # Sums of tokens of thousands of accounts would take longer than these few by themselves.
-    read = partial(books.usage.sum_by, "account", since_ms=first_day * DAY_MS, until_ms=None)
-    return [row for name in books.accounts.find_top(first_day, TOP) for row in read(account=name)]
+    read = partial(UsageBook(books).sum_by, "account", since_ms=first_day * DAY_MS, until_ms=None)
+    return [row for name in RankBook(books).find_top(first_day, TOP) for row in read(account=name)]
 
 
-def _sum_period(view: call_records.GatewayView, days: Days, period: range) -> dict[str, object]:
+def _sum_period(view: records.GatewayView, days: Days, period: range) -> dict[str, object]:
     found = [days[name] for day in period if (name := format_day(day)) in days]
     usage, costs = (
-        call_records.sum_usage(one for one, _ in found),
-        call_records.sum_costs(one for _, one in found),
+        records.sum_usage(one for one, _ in found),
+        records.sum_costs(one for _, one in found),
     )
     return {
         "requests": usage.requests,
         "failed": sum(view.failed.get(day, 0) for day in period),
         **describe_amount("charged", usage.cost_nano),
         **describe_amount("credited", sum(view.credited_nano.get(day, 0) for day in period)),
-        **views.COSTS.describe(costs),
+        **COSTS.describe(costs),
     }
 
 
 Group = Literal["model", "account", "provider", "day"]
 
-Row = tuple[str, call_records.Usage, call_records.ProviderCosts]
+Row = tuple[str, records.Usage, records.ProviderCosts]
 
 
 @route("GET", "/costs", "operator", READERS)
@@ -210,8 +214,8 @@ def show_costs(books: Books, request: ConsoleRequest) -> Answer:
         "currency": request.gateway.config.billing.currency,
         "rows": _list_rows(by, rows),
         "totals": _describe(
-            call_records.sum_usage(usage for _, usage, _ in rows),
-            call_records.sum_costs(costs for *_, costs in rows),
+            records.sum_usage(usage for _, usage, _ in rows),
+            records.sum_costs(costs for *_, costs in rows),
         ),
         "chart": {"unit": "day", "points": _list_rows("day", days)},
         **_describe_more_costs(books, request.query.text("account"), first, last),
@@ -223,7 +227,7 @@ def show_costs(books: Books, request: ConsoleRequest) -> Answer:
 @async_route("GET", "/costs.csv", "operator", READERS)
 async def download_costs(request: ConsoleRequest) -> web.StreamResponse:
     by = request.query.choice("by", get_args(Group), "model")
-    columns = (by, *_CHARGED.names, *views.COSTS.names)
+    columns = (by, *_CHARGED.names, *COSTS.names)
 
     def read(books: Books, _: None) -> tuple[list[Json], None]:
         return _list_rows(by, _read_rows(books, request, *_read_range(books, request))), None
@@ -241,7 +245,7 @@ def _read_rows(
 ) -> list[Row]:
     """Return days in their order, and others with the least margin first, unknown costs last."""
     request.find_named(books)
-    rows = books.usage.sum_with_costs(
+    rows = UsageBook(books).sum_with_costs(
         by,
         account=request.query.text("account"),
         since_ms=first * DAY_MS,
@@ -264,5 +268,5 @@ def _list_rows(by: Group, rows: list[Row]) -> list[Json]:
     return [{by: name, **_describe(usage, costs)} for name, usage, costs in rows]
 
 
-def _describe(usage: call_records.Usage, costs: call_records.ProviderCosts) -> dict[str, object]:
-    return {**_CHARGED.describe(usage), **views.COSTS.describe(costs)}
+def _describe(usage: records.Usage, costs: records.ProviderCosts) -> dict[str, object]:
+    return {**_CHARGED.describe(usage), **COSTS.describe(costs)}

@@ -33,7 +33,16 @@ from gateway.extras.console.routes import (
     async_route,
     route,
 )
-from gateway.ledger.call_records import CallFilter, ChartUnit, UsageFilter, UsageReport, sum_usage
+from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.records import (
+    CallFilter,
+    ChartUnit,
+    UsageFilter,
+    UsageReport,
+    sum_usage,
+)
+from gateway.extras.reports.usage import UsageBook
+from gateway.extras.reports.views import CALL, OUTCOMES, USAGE
 from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.sql.books import Books
 
@@ -56,18 +65,18 @@ def list_calls(books: Books, request: ConsoleRequest) -> Answer:
     page = read_page(request, str)
     chosen, start_ms = _read_part(books, request, page.after_text)
     if _read_sort(request) == "slowest":
-        calls = books.calls.read_slowest(chosen, page.after_text, page.limit)
+        calls = CallBook(books).read_slowest(chosen, page.after_text, page.limit)
     else:
-        calls = books.calls.read_page(chosen, page.after_text, page.wanted)
+        calls = CallBook(books).read_page(chosen, page.after_text, page.wanted)
     is_part = start_ms is not None or (_is_slow(request) and page.after is not None)
     figures = {
-        "count": None if is_part else books.calls.count(chosen),
-        "outcomes": views.OUTCOMES,
+        "count": None if is_part else CallBook(books).count(chosen),
+        "outcomes": OUTCOMES,
         "looked_since": format_iso(start_ms),
     }
     if start_ms is not None:
         page = replace(page, rest=(find_first_id(start_ms),))
-    return page.answer("calls", calls, views.CALL.describe, attrgetter("request_id"), **figures)
+    return page.answer("calls", calls, CALL.describe, attrgetter("request_id"), **figures)
 
 
 @route("GET", "/activity/{id}", "any")
@@ -83,7 +92,7 @@ def show_call(books: Books, request: ConsoleRequest) -> Answer:
 
 @async_route("GET", "/activity.csv", "any")
 async def download_calls(request: ConsoleRequest) -> web.StreamResponse:
-    return await stream_csv(request, "activity", views.CALL.names, partial(_read_chunk, request))
+    return await stream_csv(request, "activity", CALL.names, partial(_read_chunk, request))
 
 
 def _is_slow(request: ConsoleRequest) -> bool:
@@ -105,7 +114,7 @@ def _read_part(
         return chosen, None
     if chosen.since_ms is None:
         chosen = replace(chosen, since_ms=books.clock() - SLOW_MS)
-    start_ms = books.calls.find_start_ms(chosen, below_id, SLOW_CALLS)
+    start_ms = CallBook(books).find_start_ms(chosen, below_id, SLOW_CALLS)
     return chosen if start_ms is None else replace(chosen, since_ms=start_ms), start_ms
 
 
@@ -120,7 +129,7 @@ def _read_filter(books: Books, request: ConsoleRequest) -> CallFilter:
         key_id=query.text("key"),
         model=query.text("model"),
         provider=query.text("provider"),
-        outcome=query.optional_choice("outcome", tuple(views.OUTCOMES)),
+        outcome=query.optional_choice("outcome", tuple(OUTCOMES)),
         status=query.integer("status", 0, MAX_STATUS, 0) or None,
         slower_than_ms=slower_than * 1000 or None,
         since_ms=since_ms,
@@ -132,11 +141,11 @@ def _read_chunk(
     request: ConsoleRequest, books: Books, below_id: str | None
 ) -> tuple[list[Json], str | None]:
     chosen, start_ms = _read_part(books, request, below_id)
-    calls = books.calls.read_page(chosen, below_id, CHUNK_ROWS)
+    calls = CallBook(books).read_page(chosen, below_id, CHUNK_ROWS)
     after = None if start_ms is None else find_first_id(start_ms)
     if len(calls) == CHUNK_ROWS:
         after = calls[-1].request_id
-    return [views.CALL.describe(call) for call in calls], after
+    return [CALL.describe(call) for call in calls], after
 
 
 Group = Literal["day", "hour", "model", "key", "account", "provider"]
@@ -174,7 +183,7 @@ def _show(
         "by": by,
         "currency": request.gateway.config.billing.currency,
         "rows": rows,
-        "totals": views.USAGE.describe(sum_usage(point.usage for point in report.points)),
+        "totals": USAGE.describe(sum_usage(point.usage for point in report.points)),
         "chart": {"unit": unit, "points": _describe_points(report, unit)},
         "models": list(report.models),
     }
@@ -201,7 +210,7 @@ async def _stream(
         return rows, None
 
     names = ("key", "key_name") if by == "key" else (by,)
-    return await stream_csv(request, "usage", (*names, *views.USAGE.names), read)
+    return await stream_csv(request, "usage", (*names, *USAGE.names), read)
 
 
 def _find_unit(by: Group) -> ChartUnit:
@@ -216,7 +225,7 @@ def _read_report(
     first_day, last_day = read_days(query, books.clock() // DAY_MS, by)
     chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
     with books.snapshot():
-        report = books.usage.report(chosen, _find_unit(by), by_key=by == "key")
+        report = UsageBook(books).report(chosen, _find_unit(by), by_key=by == "key")
         return chosen, report, _list_rows(books, by, chosen, report)
 
 
@@ -242,15 +251,14 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
     """List usage by time, or by another group with the most expensive first."""
     if by == "key":
         return [
-            {**views.KEY_LABEL.describe(key), **views.USAGE.describe(usage)}
-            for key, usage in report.keys
+            {**views.KEY_LABEL.describe(key), **USAGE.describe(usage)} for key, usage in report.keys
         ]
     if by == "hour":
         hours = groupby(report.points, lambda point: point.at)
         found = [(format_hour(at), sum_usage(one.usage for one in points)) for at, points in hours]
     else:
         id_ = chosen.account_id
-        found = books.usage.sum_by(
+        found = UsageBook(books).sum_by(
             by,
             account=None if id_ is None else books.accounts.find_name(id_),
             since_ms=chosen.first_day * DAY_MS,
@@ -260,7 +268,7 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
         )
     if by == "model":
         found.sort(key=lambda row: (-row[1].cost_nano, row[0]))
-    return [{by: name, **views.USAGE.describe(usage)} for name, usage in found]
+    return [{by: name, **USAGE.describe(usage)} for name, usage in found]
 
 
 def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:

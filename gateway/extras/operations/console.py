@@ -90,7 +90,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
 
 def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:
     """Read the part of the report that is in the database and its files, and the last checkpoint."""
-    open_holds, held_nano = books.calls.measure_pending()
+    open_holds, held_nano = books.receipts.measure_pending()
     backup = books.events.find_last("ledger.backup")
     database_bytes, wal_bytes = books.measure()
     nodes = [

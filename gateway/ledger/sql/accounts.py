@@ -1,9 +1,4 @@
-"""Accounts: created, edited, suspended, and looked up by id, by name and by a part of the name.
-
-The statement of a period: opening balances, movements, closing balances. Charges are read from
-the sums by day, so they belong to the day on which their request ended, and a time is of whole days.
-All other entries are few, and are summed one by one.
-"""
+"""Accounts: created, edited, suspended, and looked up by id, by name and by a part of the name."""
 
 from __future__ import annotations
 
@@ -15,20 +10,11 @@ from typing import Final
 import orjson
 
 from gateway.base.money import format_amount
-from gateway.base.times import DAY_MS
 from gateway.extension import find_ledger_tables
 from gateway.ledger import checks
-from gateway.ledger.call_records import Spent, StatementLine
+from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import TermChanges, Terms
-from gateway.ledger.records import (
-    AccountOrder,
-    AccountView,
-    Conflict,
-    NotFound,
-    Refused,
-    StandingView,
-    count_days_left,
-)
+from gateway.ledger.records import AccountView, Conflict, NotFound, Refused, StandingView
 from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     EACH_ACCOUNT,
@@ -38,14 +24,11 @@ from gateway.ledger.sql.database import (
     Part,
     describe_changes,
     join_parts,
-    read_script,
-    sum_parts,
     view_account,
     write_terms,
 )
 from gateway.ledger.sql.rows import Draft, post_entry
 
-_SQL: Final = read_script(__file__)
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"
 _SPENT: Final = """
     coalesce((
@@ -69,19 +52,6 @@ _STANDINGS: Final = f"""
     ))
     FROM accounts WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
 """  # noqa: S608 - built from constants
-_RANKED: Final = "SELECT json_group_array(json_array(id, 0, {amount})) FROM accounts"
-RANKS: Final[Mapping[str, str]] = {
-    "name": _RANKED.format(amount="0"),
-    "balance": _RANKED.format(amount="balance_nano"),
-    "held": _SQL["rank by held"],
-    "spent_today": _SQL["rank by spent"].format(days=1),
-    "spent_7d": _SQL["rank by spent"].format(days=7),
-    "spent_30d": _SQL["rank by spent"].format(days=30),
-}
-"""SQL of the amount by which accounts are ranked."""
-_ALL_BALANCES: Final = f"SELECT {sum_parts('balance_nano')} FROM accounts"  # noqa: S608
-MAX_DAYS: Final = 1_000_000
-"""The rank of a balance that nothing is spent from, after all others."""
 _OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator = 1 AND suspended = 0 AND id <> ?"
 _NO_TERMS: Final = Terms()
 
@@ -107,34 +77,6 @@ class AccountBook(Part):
 
     def find_name(self, account_id: int) -> str:
         return self._database.read_account_name(account_id)
-
-    def find_top(self, first_day: int, count: int) -> list[str]:
-        """Return the names of the accounts with calls since a day that spent most."""
-        return [name for (name,) in self._database.fetch(_SQL["top"], (first_day, count))]
-
-    def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
-        """Return a number of each account by its id, the largest first; by name it is 0."""
-        if by == "least":
-            return {id_: -nano for id_, nano in self.rank("balance", today=today).items()}
-        if by == "lasts":
-            return self._rank_by_days(today)
-        with self._database.snapshot():  # in PostgreSQL with the settings for large sums
-            rows = self._database.read_rows(RANKS[by], {"today": today})
-        return {account_id: join_parts(*parts) for account_id, *parts in rows}
-
-    def _rank_by_days(self, today: int) -> dict[int, int]:
-        with self._database.snapshot():
-            balances, held = self.rank("balance", today=today), self.rank("held", today=today)
-            spent = self.rank("spent_7d", today=today)
-        ranks: dict[int, int] = {}
-        for id_, nano in balances.items():
-            days = count_days_left(nano, nano - held[id_], spent[id_])
-            ranks[id_] = -MAX_DAYS if days is None else -min(days, MAX_DAYS - 1)
-        return ranks
-
-    def sum_balances(self) -> int:
-        """Return the sum of all balances."""
-        return join_parts(*self._database.read_one(_ALL_BALANCES, ()))
 
     def read_standing(self, account_id: int, *, today: int) -> StandingView:
         """Return the account with what it spent; `today` is counted in UTC days from the epoch."""
@@ -248,30 +190,3 @@ def _make_standing(
 ) -> StandingView:
     spent = Spent(*map(join_parts, row[11:17:2], row[12:17:2]))
     return StandingView(view_account(row[:11]), spent, *row[17:], more)
-
-
-_KINDS: Final = ("before", "credit", "code", "card", "charge", "correction")
-"""The amounts of a `StatementLine`, in its order: what was before a time, and the kinds of entries."""
-
-
-class StatementBook(Part):
-    def read(self, first_day: int, end_day: int, account: str | None = None) -> list[StatementLine]:
-        """Return a line for each account that was there, by name; `end_day` is exclusive."""
-        since_ms, until_ms = first_day * DAY_MS, end_day * DAY_MS
-        wanted = {"account": account, "since": since_ms, "until": until_ms}
-        sums: defaultdict[tuple[int, str], int] = defaultdict(int)
-        of_days = {"account": account, "first": first_day, "end": end_day}
-        with self._database.snapshot():
-            if account is not None:
-                self._database.read_account(account)
-            accounts = self._database.fetch(_SQL["accounts"], {"account": account})
-            moved = self._database.fetch(_SQL["moved"], wanted)
-            charges = self._database.fetch(_SQL["charges"], of_days)
-        for account_id, kind, *parts in (*moved, *charges):
-            sums[account_id, kind] += join_parts(*parts)
-        lines = [
-            (StatementLine(name, *(sums[id_, kind] for kind in _KINDS)), created_ms)
-            for id_, name, created_ms in accounts
-        ]
-        # An account made later may have charges: the day on which a request ended counts.
-        return [line for line, made_ms in lines if made_ms < until_ms or any(line.amounts_nano)]

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from gateway.ledger.records import MAX_INTEGER, AuditReport, EventView, MoveRecord, NodeView
-from gateway.ledger.sql.accounts import AccountBook, StatementBook
+from gateway.ledger.sql.accounts import AccountBook
 from gateway.ledger.sql.budgets import BudgetBook
-from gateway.ledger.sql.calls import CallBook
 from gateway.ledger.sql.database import Connection, Database, Part, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
 from gateway.ledger.sql.observations import ObservationBook
-from gateway.ledger.sql.usage import UsageBook
+from gateway.ledger.sql.receipts import ReceiptBook
 
 _SQL: Final = read_script(__file__)
 _LAST_CHECKPOINT: Final = "SELECT max(created_ms) FROM checkpoints"
@@ -41,9 +40,7 @@ class Books(Database):
         self.keys = KeyBook(self, self.budgets)
         self.entries = EntryBook(self)
         self.observations = ObservationBook(self)
-        self.calls = CallBook(self, self.observations)
-        self.usage = UsageBook(self)
-        self.statements = StatementBook(self)
+        self.receipts = ReceiptBook(self, self.observations)
         self.events = EventBook(self)
 
     @abstractmethod

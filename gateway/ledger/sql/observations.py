@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
-from gateway.ledger.call_records import CallView
 from gateway.ledger.observation_records import (
     EDGES_MS,
     SLOT_MS,
@@ -148,14 +147,6 @@ class ObservationBook(Part):
         wanted = {"first": first, "last": last, "account": account_id, "limit": limit}
         refused = [RefusedView(*row) for row in self._database.read_rows(_SQL["refused"], wanted)]
         return sorted(refused, key=lambda one: one.request_id, reverse=True)
-
-    def read_last_failures(self, calls: Sequence[CallView]) -> dict[str, UpstreamFailure]:
-        """Return how the last attempt failed of each of these calls that has one, by request id."""
-        if not calls:
-            return {}
-        request_ids = sorted(call.request_id for call in calls)
-        found = self.read_failures(request_ids[0], request_ids[-1])
-        return {one.request_id: one for one in found}
 
     def read_failures(self, first: str, last: str) -> tuple[UpstreamFailure, ...]:
         """Return the failed and rejected attempts of a range of request ids, the first one first."""

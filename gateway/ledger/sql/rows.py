@@ -18,7 +18,7 @@ from gateway.base.prices import read_price
 from gateway.base.times import DAY_MS
 from gateway.ledger import key_records
 from gateway.ledger.base import Account, Key, Settlement
-from gateway.ledger.call_records import Correction, ProviderCosts, Receipt, Spent, Usage
+from gateway.ledger.call_records import Correction, Receipt, Spent
 from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.records import EntryKind
 from gateway.ledger.serving.memory import KeyRow, Snapshot
@@ -175,7 +175,7 @@ def end_period(period: key_records.Period, first_day: int) -> int:
 
 
 def write_usage_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
-    """Write the sums of `Usage` over charged requests; `add_up` writes that of an amount."""
+    """Write the sums of usage over charged requests; `add_up` writes that of an amount."""
     return (
         "count(*)",
         "sum(input_tokens)",
@@ -187,7 +187,7 @@ def write_usage_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
 
 
 def write_cost_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
-    """Write the sums of `ProviderCosts` over charged requests."""
+    """Write the sums of what providers bill over charged requests."""
     difference = "reported_cost_nano - provider_cost_nano"
     return (
         "count(provider_cost_nano)",  # NULLs are not counted, here and below
@@ -204,8 +204,14 @@ def is_amount(name: str) -> bool:
     return name.endswith("_nano")
 
 
-SUMS: Final = ("requests", "failed", *Usage._fields[1:])
-DAY_SUMS: Final = (*SUMS, *ProviderCosts._fields)
+SUMS: Final = (
+    "requests", "failed", "input_tokens", "cached_input_tokens", "cache_write_tokens",
+    "output_tokens", "cost_nano",
+)  # fmt: skip
+DAY_SUMS: Final = (
+    *SUMS, "known", "charged_nano", "provider_cost_nano", "reported", "reported_nano", "compared",
+    "difference_nano",
+)  # fmt: skip
 """The columns of sums by hour, and of those by day, which have what providers bill, too."""
 
 

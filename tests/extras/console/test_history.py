@@ -15,16 +15,19 @@ import pytest
 
 from gateway.admin import keys
 from gateway.base.times import DAY_MS, HOUR_MS
-from gateway.ledger.call_records import CallFilter, CallView, Outcome
+from gateway.extras.reports import calls as call_book
+from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.records import CallFilter, CallView
+from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView
-from gateway.ledger.sql import calls as call_book
 from gateway.ledger.sql import entries
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.console.calls import NOON_MS, TODAY, Past, add_calls, end_call
+from tests.extras.reports.pages import count_steps
 from tests.ledger.kit import assert_sound, check_plan
-from tests.long.million import Filled, History, count_steps, fill
+from tests.long.million import Filled, History, fill
 from tests.support.rows import each_row, told_together
 
 MODELS = ("demo/echo", "vendor/large", "vendor/small")
@@ -73,7 +76,7 @@ def walk_entries(
 def walk_calls(books: Books, chosen: CallFilter, limit: int) -> list[CallView]:
     found: list[CallView] = []
     while True:
-        page = books.calls.read_page(chosen, found[-1].request_id if found else None, limit)
+        page = CallBook(books).read_page(chosen, found[-1].request_id if found else None, limit)
         assert len(page) <= limit
         assert not found or not page or page[0].request_id < found[-1].request_id
         found += page
@@ -205,7 +208,7 @@ def test_every_chosen_call_is_on_one_page_and_counted(place: Place, seed: int) -
                     for limit in (17, 1000):
                         found = walk_calls(place.books, chosen, limit)
                         assert [call.request_id for call in found] == sorted(wanted, reverse=True)
-                    assert place.books.calls.count(chosen) == len(wanted)
+                    assert CallBook(place.books).count(chosen) == len(wanted)
 
 
 def test_many_calls_are_counted_up_to_a_limit(
@@ -226,7 +229,7 @@ def test_many_calls_are_counted_up_to_a_limit(
         (CallFilter(until_ms=NOON_MS), 0),
         (CallFilter(key_id="none"), 0),
     ):
-        assert place.books.calls.count(chosen) == expected
+        assert CallBook(place.books).count(chosen) == expected
 
 
 def is_chosen(chosen: CallFilter, past: Past) -> bool:
@@ -253,7 +256,7 @@ def test_calls_that_come_in_between_pages_move_nothing(place: Place, *, with_key
     chosen = CallFilter(place.own, key_id=key if with_key else None)
     seen: list[str] = []
     for n in range(9):
-        page = place.books.calls.read_page(chosen, seen[-1] if seen else None, 1)
+        page = CallBook(place.books).read_page(chosen, seen[-1] if seen else None, 1)
         seen += [call.request_id for call in page]
         later_ms = NOON_MS + n * 1000 + 1
         add_calls(place.path, place.own, [Past(key, later_ms, later_ms + 5)])
@@ -266,14 +269,14 @@ def test_a_call_that_ends_between_pages_is_seen_once(place: Place) -> None:
     old = Past(key, NOON_MS - 2 * DAY_MS, None)
     ids = add_calls(place.path, place.own, [Past(key, NOON_MS, NOON_MS + 5), old])
     chosen = CallFilter(place.own, key_id=key)
-    first = place.books.calls.read_page(chosen, None, 1)
-    assert place.books.calls.count(chosen) == 2
+    first = CallBook(place.books).read_page(chosen, None, 1)
+    assert CallBook(place.books).count(chosen) == 2
     end_call(place.path, place.own, ids[1], replace(old, ended_ms=NOON_MS + 9))
-    second = place.books.calls.read_page(chosen, first[0].request_id, 1)
+    second = CallBook(place.books).read_page(chosen, first[0].request_id, 1)
     assert [call.request_id for call in (*first, *second)] == ids
     assert second[0].state == "posted"
-    assert place.books.calls.count(chosen) == 2
-    assert place.books.calls.read_page(chosen, ids[1], 1) == []
+    assert CallBook(place.books).count(chosen) == 2
+    assert CallBook(place.books).read_page(chosen, ids[1], 1) == []
 
 
 def test_a_clock_that_was_set_back_hides_no_call(place: Place) -> None:
@@ -283,9 +286,9 @@ def test_a_clock_that_was_set_back_hides_no_call(place: Place) -> None:
         CallFilter(place.own, key_id=place.keys[0]),
         CallFilter(place.own, since_ms=TODAY * DAY_MS, until_ms=(TODAY + 1) * DAY_MS),
     ):
-        (call,) = place.books.calls.read_page(chosen, None, 10)
+        (call,) = CallBook(place.books).read_page(chosen, None, 10)
         assert (call.request_id, call.total_ms) == (ids[0], 0)
-        assert place.books.calls.count(chosen) == 1
+        assert CallBook(place.books).count(chosen) == 1
 
 
 STATEMENTS = {

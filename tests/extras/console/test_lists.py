@@ -21,6 +21,7 @@ from gateway.base.times import DAY_MS
 from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.lists import Page, stream_csv
 from gateway.extras.console.routes import Answer
+from gateway.extras.reports.views import CALL
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
@@ -115,10 +116,9 @@ async def history(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 )
 async def test_csv_has_the_rows_of_the_json(history: Console, target: str) -> None:
     topic, _, query = target.partition("?")
-    name, columns = {
-        "activity": ("calls", views.CALL.names),
-        "billing": ("entries", views.ENTRY.names),
-    }[topic]
+    name, columns = {"activity": ("calls", CALL.names), "billing": ("entries", views.ENTRY.names)}[
+        topic
+    ]
     rows = await read_pages(history, f"{API}/{topic}?{query}&limit=200", name)
     reply = await history.get(f"{API}/{topic}.csv?{query}")
     assert reply.body.decode().splitlines()[0] == ",".join(columns)

@@ -21,21 +21,16 @@ from typing import Final
 from gateway.base.times import DAY_MS
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.schema import open_session
-from gateway.ledger.call_records import CallFilter, UsageGroup
+from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.ranks import AccountOrder, RankBook
+from gateway.extras.reports.records import CallFilter, UsageGroup
+from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.records import AccountOrder, DatabaseUrl, EntryFilter
+from gateway.ledger.records import DatabaseUrl, EntryFilter
 from gateway.ledger.sql.books import Books
 from tests.extras.postgres.cluster import find_server, run_cluster
-from tests.long.million import (
-    ACCOUNT,
-    Busy,
-    History,
-    Watch,
-    audit,
-    list_statements,
-    make_pages,
-    measure,
-)
+from tests.extras.reports.pages import make_pages
+from tests.long.million import ACCOUNT, Busy, History, Watch, audit, list_statements, measure
 
 HERE: Final = Path(__file__).parent
 _ORDERS: Final[tuple[AccountOrder, ...]] = ("name", "balance", "held", "spent_today", "spent_7d")
@@ -108,15 +103,15 @@ def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable
     page, month_ms = list(range(1, min(filled.history.accounts, 50) + 1)), (today - 29) * DAY_MS
     return {
         "accounts, a page": lambda: books.accounts.read_standings(page, today=today),
-        **{f"accounts by {by}": partial(books.accounts.rank, by, today=today) for by in _ORDERS},
+        **{f"accounts by {by}": partial(RankBook(books).rank, by, today=today) for by in _ORDERS},
         "account names": lambda: books.accounts.find_names("account-1"),
         "latest entries": lambda: books.entries.read_latest(ACCOUNT, 20),
         "entries, an early page": lambda: books.entries.read_run(EntryFilter(account), 9000, 51),
         **{f"usage of all by {by}, 30 days": partial(_sum, books, by, month_ms) for by in _GROUPS},
-        "usage of one, all time": lambda: books.usage.sum_by(
+        "usage of one, all time": lambda: UsageBook(books).sum_by(
             "day", account=ACCOUNT, since_ms=None, until_ms=None
         ),
-        "pending": books.calls.measure_pending,
+        "pending": books.receipts.measure_pending,
         "one call": partial(_read_one, books, account),
         "keys, a page": lambda: books.keys.read_page(
             account, live_at_ms=None, after=None, limit=51
@@ -131,13 +126,13 @@ def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable
 
 def _sum(books: Books, by: UsageGroup, since_ms: int) -> None:
     """Read what the command `usage` shows of all accounts."""
-    books.usage.sum_by(by, account=None, since_ms=since_ms, until_ms=None)
-    books.usage.sum_costs(by, account=None, since_ms=since_ms, until_ms=None)
+    UsageBook(books).sum_by(by, account=None, since_ms=since_ms, until_ms=None)
+    UsageBook(books).sum_costs(by, account=None, since_ms=since_ms, until_ms=None)
 
 
 def _read_one(books: Books, account_id: int) -> None:
-    (call,) = books.calls.read_page(CallFilter(account_id), None, 1)
-    books.calls.read_detail(call.request_id)
+    (call,) = CallBook(books).read_page(CallFilter(account_id), None, 1)
+    books.receipts.read_detail(call.request_id)
 
 
 def _search_events(books: Books, part: str | None) -> None:

@@ -18,7 +18,9 @@ from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS, to_unix_ms
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.session import Session, connect
-from gateway.ledger.call_records import CallFilter, UsageFilter
+from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.records import CallFilter, UsageFilter
+from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.key_records import Period, find_span
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.rows import read_receipt
@@ -262,11 +264,11 @@ def describe(books: PostgresBooks) -> tuple[object, ...]:
         books.entries.read_latest("a", 100),
         books.entries.count(1),
         books.accounts.read_standing(1, today=today),
-        books.usage.report(UsageFilter(1, today - 100, today), "day", by_key=True),
-        books.usage.report(UsageFilter(1, today - 100, today), "hour"),
-        books.usage.sum_by("model", account=None, since_ms=None, until_ms=None),
-        books.usage.sum_costs("day", account=None, since_ms=None, until_ms=None),
-        books.usage.read_overview(1, first_day=today - 100, soon_ms=1),
+        UsageBook(books).report(UsageFilter(1, today - 100, today), "day", by_key=True),
+        UsageBook(books).report(UsageFilter(1, today - 100, today), "hour"),
+        UsageBook(books).sum_by("model", account=None, since_ms=None, until_ms=None),
+        UsageBook(books).sum_costs("day", account=None, since_ms=None, until_ms=None),
+        UsageBook(books).read_overview(1, first_day=today - 100, soon_ms=1),
     )
 
 
@@ -295,14 +297,14 @@ def test_what_a_dropped_month_leaves_is_sound(ledger_url: str) -> None:
         receipts = [read_receipt(books.connection, request_id=id_) for id_ in ids]
         assert [receipt is None for receipt in receipts] == [True, True, False, False]
         with pytest.raises(NotFound):
-            books.calls.read_detail(ids[0])
+            books.receipts.read_detail(ids[0])
         for chosen in (
             CallFilter(),
             CallFilter(1),
             CallFilter(1, key_id=key),
             CallFilter(model="x"),
         ):
-            found = [call.request_id for call in books.calls.read_page(chosen, None, 10)]
+            found = [call.request_id for call in CallBook(books).read_page(chosen, None, 10)]
             assert found == ([] if chosen.model else [ids[3], ids[2]])
         late = "UPDATE hourly SET requests = requests + 1 WHERE hour = ?"
         books.connection.execute(late, ((BOOKS_MS - DAY_MS) // HOUR_MS,))

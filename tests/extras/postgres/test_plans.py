@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.extras.postgres.books import PostgresBooks
-from gateway.ledger.call_records import CallFilter
-from gateway.ledger.sql.accounts import RANKS
-from gateway.ledger.sql.calls import LATEST, Index, choose_index, make_parameters
+from gateway.extras.reports.calls import LATEST, Index, choose_index, make_parameters
+from gateway.extras.reports.ranks import RANKS
+from gateway.extras.reports.records import CallFilter
+from gateway.extras.reports.usage import ONE, USAGE, write_sums
 from gateway.ledger.sql.database import Values
 from gateway.ledger.sql.entries import LATEST_ENTRIES
-from gateway.ledger.sql.usage import ONE, USAGE, write_sums
 from tests.extras.postgres.cluster import Cluster
 from tests.extras.postgres.million import FilledDatabase, PostgresHistory, fill, measure_pages
 from tests.long.million import ACCOUNT, KEY, MODEL

@@ -10,7 +10,6 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger.call_records import CallFilter
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.records import Conflict, EntryView, NotFound, Refused
 from gateway.ledger.sql.books import Books
@@ -91,27 +90,12 @@ async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> 
             ledger.note_upstream_call("p", "m", failure)
     with place.open_books() as books:
         books.entries.post("a", "correction", 7, note="too dear", request_id="req_1")
-        detail = books.calls.read_detail("req_1", account_id=books.accounts.find_id("a"))
+        detail = books.receipts.read_detail("req_1", account_id=books.accounts.find_id("a"))
         assert (detail.account, detail.key.id) == ("a", key_id_of(digest))
         assert replace(detail.receipt, corrections=()) == told
         assert [one.note for one in detail.receipt.corrections] == ["too dear"]
         assert detail.failures == FAILURES
-        assert books.calls.read_detail("req_1") == detail
-        (call,) = books.calls.read_page(CallFilter(), None, 5)
-        assert books.observations.read_last_failures([call]) == {"req_1": FAILURES[-1]}
-        assert books.observations.read_last_failures([]) == {}
-        assert (call.account, call.request_id) == ("a", "req_1")
-        for slower_than_ms, count in ((-1, 1), (call.total_ms, 0)):
-            chosen = CallFilter(slower_than_ms=slower_than_ms)
-            assert books.calls.count(chosen) == count
-            assert len(books.calls.read_page(chosen, None, 5)) == count
-            assert books.calls.read_slowest(chosen, None, 5) == [call][:count]
-        assert books.calls.read_slowest(CallFilter(), None, 5) == [call]
-        for account_id in (None, books.accounts.find_id("a")):
-            chosen = CallFilter(account_id)
-            starts = [books.calls.find_start_ms(chosen, None, count) for count in (1, 2)]
-            assert starts == [call.started_ms, None]
-            assert books.calls.find_start_ms(chosen, call.request_id, 1) is None
+        assert books.receipts.read_detail("req_1") == detail
         for wanted, account_id in (("req_1", other), ("req_2", None)):
             with pytest.raises(NotFound, match="no call of that request id"):
-                books.calls.read_detail(wanted, account_id=account_id)
+                books.receipts.read_detail(wanted, account_id=account_id)

@@ -153,7 +153,7 @@ async def test_rejections_are_no_failures_and_push_none_out(
                 failure = replace(one, reason=f"{rejected} {number}", rejected=rejected)
                 ledger.note_upstream_call("p", "m", failure)
     with place.open_books() as books:
-        kept = [one.reason for one in books.calls.read_detail("req_1").failures]
+        kept = [one.reason for one in books.receipts.read_detail("req_1").failures]
     assert kept == ["False 1", "False 2", "True 2", "True 3"]
     (view,) = read_upstream(place)
     assert (view.today, view.failure) == (CallSums(7, 3), replace(one, reason="False 2"))

@@ -51,8 +51,8 @@ async def test_an_outage_refuses_holds_and_ends_by_itself(place: Place) -> None:
         await expect_nothing(place, ledger, key)
         await charge(ledger, key, 5)
         with place.open_books() as books:
-            assert books.calls.measure_pending() == (0, 0)
-    assert {call.outcome for call in place.read_calls()} <= {"complete", "ledger_error"}
+            assert books.receipts.measure_pending() == (0, 0)
+    assert {call.outcome for call in place.read_receipts()} <= {"complete", "ledger_error"}
     place.assert_sound()
 
 
@@ -101,7 +101,7 @@ async def expect_nothing(place: Place, ledger: ServingLedger, key: Key, calls: i
     await until(lambda: not ledger.open_holds)
     assert (key.account.held_nano, key.held_nano) == (0, 0)
     assert key.account.balance_nano == place.read_balance()
-    assert len([one for one in place.read_calls() if one.outcome == "complete"]) == calls
+    assert len([one for one in place.read_receipts() if one.outcome == "complete"]) == calls
 
 
 UNWRITABLE: Final[tuple[dict[str, Any], ...]] = (
@@ -141,7 +141,7 @@ async def test_all_that_is_held_can_be_written(place: Place, text: str) -> None:
         hold = ledger.hold(key, replace(admission(2**62), model=text, provider=text))
         await ledger.confirm(hold)
         await ledger.wait_admitted(hold)
-    (call,) = place.read_calls()
+    (call,) = place.read_receipts()
     assert (call.model, call.provider) == (text, text)
 
 
@@ -244,11 +244,11 @@ async def test_what_was_in_flight_is_interrupted_once(place: Place, crashed: byt
         assert (receipt.state, receipt.outcome, receipt.cost_nano) == ("voided", "interrupted", 0)
         assert (receipt.status, receipt.attempts, receipt.ended_ms) == (None, None, LATER_MS)
         await charge(ledger, key, 30)
-    calls = place.read_calls()
+    calls = place.read_receipts()
     outcomes = sorted(call.outcome for call in calls)
     assert outcomes == ["complete", "complete", "interrupted", "interrupted", "interrupted"]
     async with place.serve(now_ms=LATER_MS + 1):
-        assert place.read_calls() == calls
+        assert place.read_receipts() == calls
     assert place.read_balance() == 4900
     place.assert_sound()
 

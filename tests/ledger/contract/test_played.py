@@ -1,4 +1,4 @@
-"""Sessions with a serving ledger and its books, played as they are written in `played/`.
+"""Sessions with a serving ledger and its books, played as they are written in `played/` and by extras.
 
     $ serve one                         serve as the node `one`, or go on with it; `stop` ends it
     $ hold req_1 key_1 100              or what is refused; `stream=true`, `model=m`, `full_nano=400`
@@ -30,11 +30,14 @@ from gateway.base.tasks import spawn
 from gateway.ledger.base import COMMIT_SECONDS, Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
+from tests import ROOT
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import Place, admission, settlement, until
 from tests.ledger.player import NOTHING, Clock, Session, digest, play_session, read_sessions
 
-SESSIONS: Final = read_sessions(Path(__file__).with_name("played"))
+SESSIONS: Final = read_sessions(
+    Path(__file__).with_name("played"), *sorted(ROOT.glob("tests/extras/*/contract"))
+)
 OF_NODES: Final = [name for name in SESSIONS if name.startswith("nodes: ")]
 
 
@@ -82,7 +85,7 @@ class Served(Session):
                 await self._settle(hold, values)
             case "key":
                 return self._find_key(word)
-            case _ if word in self._holds:
+            case _ if word in self._holds and "." not in verb:
                 return await self._go_on(verb, self._holds[word], values)
             case _:
                 return await super().act(verb, rest)

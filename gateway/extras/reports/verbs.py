@@ -1,4 +1,4 @@
-"""The verbs for requests to models: calls and usage."""
+"""The verbs `calls`, `usage` and `statement`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import Final, get_args
 
-from gateway.admin import views
 from gateway.admin.fields import Fields
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
-from gateway.ledger.call_records import (
+from gateway.extras.reports import views
+from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.records import (
     CallFilter,
     CallView,
     OutcomeFilter,
@@ -19,8 +20,11 @@ from gateway.ledger.call_records import (
     Usage,
     UsageGroup,
     sum_costs,
+    sum_statement,
     sum_usage,
 )
+from gateway.extras.reports.statements import StatementBook
+from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.sql.books import Books
 
@@ -70,12 +74,13 @@ def list_calls(
         since_ms=since,
         until_ms=until,
     )
+    calls = CallBook(books)
     if slowest is not None:
-        found = books.calls.read_slowest(chosen, None, slowest)
+        found = calls.read_slowest(chosen, None, slowest)
         limit = slowest
     else:
-        found = books.calls.read_page(chosen, None, limit + 1)
-    failures = books.observations.read_last_failures(found)
+        found = calls.read_page(chosen, None, limit + 1)
+    failures = calls.read_last_failures(found)
     command.show_latest("call", found, _add_errors(failures), limit)
 
 
@@ -116,7 +121,7 @@ def usage(
     command: Command, account: str | None, by: UsageGroup, since: int | None, until: int | None
 ) -> None:
     books = command.open_books()
-    rows = books.usage.sum_with_costs(account=account, by=by, since_ms=since, until_ms=until)
+    rows = UsageBook(books).sum_with_costs(account=account, by=by, since_ms=since, until_ms=until)
     fields = _make_fields(books, by, has_costs=any(any(costs) for *_, costs in rows))
     total = "", sum_usage(sums for _, sums, _ in rows), sum_costs(costs for *_, costs in rows)
     numbers = [write(total) for title, write in fields.columns if title.startswith(">")]
@@ -147,3 +152,19 @@ def _make_fields(books: Books, by: UsageGroup, *, has_costs: bool) -> Fields[_Su
             *(column for part in shown for column in part.columns),
         ),
     )
+
+
+@verb(
+    "statement",
+    "statement --month 2026-10",
+    "statement --month 2026-10 --account alice",
+    "statement --month 2026-10 --csv > october.csv",
+    arg("--month", read.month, "the calendar month (UTC), such as 2026-10", required=True),
+    ACCOUNT,
+    csv="write CSV to stdout",
+)
+def statement(command: Command, month: tuple[int, int], account: str | None) -> None:
+    lines = StatementBook(command.open_books()).read(*month, account)
+    if account is None:
+        lines.append(sum_statement(lines))
+    command.show_list(lines, views.STATEMENT)

@@ -16,26 +16,18 @@ pending ones. Only those hours are searched. Rows come as one JSON array, see `d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
 from gateway.base.ids import display, find_first_id
 from gateway.base.money import Tokens
 from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
-from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
-from gateway.ledger.records import NotFound
-from gateway.ledger.sql.database import (
-    Database,
-    Part,
-    Value,
-    join_parts,
-    read_script,
-    sum_parts,
-    write_rows,
-)
-from gateway.ledger.sql.observations import ObservationBook
-from gateway.ledger.sql.rows import read_receipt
+from gateway.extras.reports.records import CallFilter, CallView
+from gateway.ledger.call_records import Outcome
+from gateway.ledger.observation_records import UpstreamFailure
+from gateway.ledger.sql.books import Books
+from gateway.ledger.sql.database import Part, Value, read_script, write_rows
 
 LAST_MS: Final = 3_000_000 * DAY_MS
 """Later than the year 9999, the last that filters accept."""
@@ -198,16 +190,13 @@ _Columns = tuple[
     Literal["pending", "posted", "voided"], Outcome, int | None,
     int, int, int, int, int, int, int, int | None,
 ]  # fmt: skip
-_PENDING_HOLDS: Final = (
-    f"SELECT count(*), {sum_parts('hold_nano')} FROM requests WHERE state = 'pending'"  # noqa: S608
-)
 _ACCOUNT_OF_KEY: Final = "SELECT account_id FROM keys WHERE id = ?"
 
 
 class CallBook(Part):
-    def __init__(self, database: Database, observations: ObservationBook) -> None:
-        super().__init__(database)
-        self._observations = observations
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._observations = books.observations
 
     def read_page(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
         """Return the latest calls below an id, including pending ones."""
@@ -263,23 +252,13 @@ class CallBook(Part):
                     return None
         return count
 
-    def read_detail(self, request_id: str, *, account_id: int | None = None) -> CallDetail:
-        """Return a request with its receipt. Those of other accounts are treated as unknown."""
-        with self._database.snapshot() as connection:
-            values = {"id": request_id, "account": account_id}
-            labels = self._database.read_one(_SQL["labels"], values)
-            receipt = read_receipt(connection, request_id=request_id)
-            failures = self._observations.read_failures(request_id, request_id)
-        if labels is None or receipt is None:
-            raise NotFound("there is no call of that request id")
-        account, key_id, key_name, last4 = labels
-        key = KeyLabel(key_id, key_name, display(last4))
-        return CallDetail(account, key, receipt, failures)
-
-    def measure_pending(self) -> tuple[int, int]:
-        """Return how many requests are pending, and the sum of their holds in nano-units."""
-        count, *parts = self._database.read_one(_PENDING_HOLDS)
-        return int(count), join_parts(*parts)
+    def read_last_failures(self, calls: Sequence[CallView]) -> dict[str, UpstreamFailure]:
+        """Return how the last attempt failed of each of these calls that has one, by request id."""
+        if not calls:
+            return {}
+        request_ids = sorted(call.request_id for call in calls)
+        found = self._observations.read_failures(request_ids[0], request_ids[-1])
+        return {one.request_id: one for one in found}
 
     def find_ranges(self, chosen: CallFilter, below_id: str | None) -> Iterator[tuple[str, str]]:
         """Yield ranges of ids, the latest first, that contain all of the chosen calls."""

@@ -43,8 +43,3 @@ SELECT (
         AND ended_ms >= :since AND ended_ms < :until
         AND NOT (started_ms >= :since AND started_ms < :until)
 );
-
---: labels
-SELECT accounts.name, keys.id, keys.name, keys.last4
-FROM requests JOIN keys ON keys.id = key_id JOIN accounts ON accounts.id = requests.account_id
-WHERE requests.id = :id AND requests.account_id = coalesce(:account, requests.account_id);

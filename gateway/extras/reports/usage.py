@@ -16,10 +16,9 @@ import orjson
 
 from gateway.base import ids
 from gateway.base.times import DAY_MS, HOURS_PER_DAY, format_day
-from gateway.ledger.call_records import (
+from gateway.extras.reports.records import (
     ChartUnit,
     GatewayView,
-    KeyLabel,
     OverviewView,
     ProviderCosts,
     Usage,
@@ -28,6 +27,7 @@ from gateway.ledger.call_records import (
     UsagePoint,
     UsageReport,
 )
+from gateway.ledger.call_records import KeyLabel
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.database import (
     KEY_WORKS,

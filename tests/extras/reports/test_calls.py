@@ -8,10 +8,10 @@ import pytest
 
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS
-from gateway.ledger.call_records import CallFilter
-from gateway.ledger.sql import calls
-from gateway.ledger.sql.accounts import RANKS
-from gateway.ledger.sql.usage import CHARTS, ONE, USAGE, write_sums
+from gateway.extras.reports import calls
+from gateway.extras.reports.ranks import RANKS
+from gateway.extras.reports.records import CallFilter
+from gateway.extras.reports.usage import CHARTS, ONE, USAGE, write_sums
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from tests.ledger.kit import check_plan, explain
@@ -82,8 +82,8 @@ def test_a_time_is_a_range_of_ids(path: Path) -> None:
     whole = (find_first_id(5), find_first_id(DAY_MS))
     below = find_first_id(9)
     with SqliteBooks(path) as books:
-        assert list(books.calls.find_ranges(chosen, None)) == [whole]
-        assert list(books.calls.find_ranges(chosen, below)) == [(whole[0], below)]
+        assert list(calls.CallBook(books).find_ranges(chosen, None)) == [whole]
+        assert list(calls.CallBook(books).find_ranges(chosen, below)) == [(whole[0], below)]
 
 
 def test_sums_of_charts_are_not_sorted_and_accounts_ranked_by_a_search(path: Path) -> None:

@@ -1,0 +1,28 @@
+"""What people read of many calls: lists of calls, sums of usage, statements of a month.
+
+Without it the ledger writes the same sums, and nobody reads them: a call is found by its id with
+`receipt`, a balance with `account show` and `entries`. The console is not there either.
+
+    records     filters; calls, sums, and lines of a statement
+    calls       calls by account, key, model, provider and ending: the latest, or the slowest
+    usage       sums of usage and of what providers bill, by day, hour, model, key, account, provider
+    statements  what moved the balances in a period
+    ranks       accounts in the order of what they have or spent
+    views       the fields of these for tables, JSON and CSV
+    verbs       `usage`, `calls`, `statement`
+"""
+
+from __future__ import annotations
+
+from gateway.extension import Extra
+
+EXTRA = Extra(
+    words={
+        "statement": (
+            "Show a calendar month: each account's opening balance, what moved it, and its closing"
+            " balance. Charges belong to the UTC day on which their request ended."
+        ),
+        "usage": "Sum up the requests, tokens and cost of all accounts or of one.",
+        "calls": "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
+    }
+)

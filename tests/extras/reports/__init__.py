@@ -1,0 +1,1 @@
+"""Tests of lists of calls, sums of usage, statements of a period."""
