@@ -36,7 +36,7 @@ JSON_BORDERS: Final = """
     dialects/wire/fields dialects/wire/jsonbytes dialects/wire/usage
     ledger/sql/database ledger/sql/rows
     upstream/demo
-    usage
+    base/usage
 """
 """Modules where values of any type come in or go out: JSON, TOML, and rows as a driver gives them.
 Elsewhere a value has a type of its own."""

@@ -13,10 +13,16 @@ from tests.support.rows import each_row
 ROOT = Path(gateway.__file__).parent
 DATABASES = [ROOT / f"extras/{name}" for name, one in find_extras().items() if one.databases]
 """Extras that keep ledgers."""
-BOOKS = [ROOT / f"extras/{name}" for name, one in find_extras().items() if one.ledger]
-"""Extras that have tables in ledgers. Their modules with parts of the books may use SQL."""
 LEDGERS = [ROOT / "ledger", *DATABASES]
 PART = re.compile(r"^class \w+\(Part\):", re.MULTILINE)
+BOOKS = sorted(
+    {
+        path.parent
+        for path in ROOT.glob("extras/*/*.py")
+        if PART.search(path.read_text("utf-8")) and path.parent not in DATABASES
+    }
+)
+"""Extras that have parts of the books. The modules of these may use SQL."""
 OUTSIDE = [
     path
     for path in sorted(ROOT.rglob("*.py"))
@@ -92,14 +98,9 @@ def is_money(extra: Path) -> bool:
 PACKAGE = Path(gateway.__file__).parent
 FILES = sorted(
     [
-        *(
-            path
-            for one in LEDGERS
-            if one not in BOOKS or is_money(one)
-            for path in one.rglob("*.py")
-        ),
+        *(path for one in (*LEDGERS, *filter(is_money, BOOKS)) for path in one.rglob("*.py")),
         *PACKAGE.glob("extras/price_lists/*.py"),
-        *(PACKAGE / name for name in ("money.py", "usage.py")),
+        *(PACKAGE / name for name in ("base/money.py", "base/usage.py")),
     ]
 )
 
