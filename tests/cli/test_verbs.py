@@ -115,7 +115,7 @@ def test_an_unknown_argument_shows_the_usage_of_its_verb(
         (("acount", "list"), "unknown verb 'acount'; did you mean account?"),
         (("account", "lsit"), "unknown verb 'account lsit'; did you mean account list?"),
         (("--config", "x", "moon"), "unknown verb 'moon'; see --help"),
-        (("usage", "--by", "moon"), "argument --by: invalid choice: 'moon'"),
+        (("entries", "--kind", "moon"), "argument --kind: invalid choice: 'moon'"),
     ],
 )
 def test_an_unknown_verb_is_told_with_one_that_is_meant(

@@ -97,11 +97,17 @@ def is_money(extra: Path) -> bool:
 
 PACKAGE = Path(gateway.__file__).parent
 FILES = sorted(
-    [
+    {
         *(path for one in (*LEDGERS, *filter(is_money, BOOKS)) for path in one.rglob("*.py")),
         *PACKAGE.glob("extras/price_lists/*.py"),
+        *(
+            path
+            for one in BOOKS
+            for path in one.glob("*.py")
+            if PART.search(path.read_text("utf-8"))
+        ),
         *(PACKAGE / name for name in ("base/money.py", "base/usage.py")),
-    ]
+    }
 )
 
 
