@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from gateway.dialects.records import DIALECTS, KINDS, Dialect, Kind
+from gateway.dialects.wire.records import DIALECTS, KINDS, Dialect, Kind
 
 if TYPE_CHECKING:
     from aiohttp.web import Application

@@ -16,7 +16,7 @@ import pytest
 from openai.types.responses import ResponseFailedEvent
 
 from gateway.base import errors as e
-from gateway.dialects.base import Caller
+from gateway.dialects.wire.base import Caller
 from tests.support.formats import CALLERS
 from tests.support.rows import each_row
 

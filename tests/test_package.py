@@ -50,6 +50,16 @@ MAY_IMPORT: Final = {
 BASE: Final = {"commands": {"deadlines"}, "deadlines": {"errors", "turns"}}
 """What modules of `base` may use of it, beside `money`, `prices` and `times`."""
 
+LAYERS: Final = {
+    "dialects": ("wire", "chat messages", "translate", "exchanges", "formats"),
+    "ledger": (
+        *("observation_records key_records", "call_records", "records base", "checks"),
+        *("serving", "sql", "sqlite", "opening"),
+    ),
+}
+"""What is inside folders that have folders: each layer may use those before it. Of two in a layer none uses the
+other."""
+
 PURE_BASE: Final = {"addresses", "errors", "ids", "money", "prices", "process", "times", "usage"}
 CORE: Final = {
     *(f"base/{name}" for name in PURE_BASE),
@@ -152,6 +162,21 @@ def test_the_base_uses_little_of_itself() -> None:
         used = {one.removeprefix("base/") for one in find_imports(ast.walk(parse(path)))}
         if folder == "base":
             assert used - {"base"} <= {"money", "prices", "times", *BASE.get(own, ())}, name
+
+
+@each_row("folder", LAYERS)
+def test_no_arrow_leads_upward_inside_a_folder(folder: str) -> None:
+    layers = LAYERS[folder]
+    places = {name: at for at, names in enumerate(layers) for name in names.split()}
+    for name, path in MODULES.items():
+        outer, _, inner = name.partition("/")
+        if outer != folder or inner == "__init__":
+            continue
+        own = inner.split("/")[0]
+        for used in find_imports(ast.walk(parse(path))):
+            other = used.removeprefix(f"{folder}/").split("/")[0]
+            if used.startswith(f"{folder}/") and other not in {own, "__init__"}:
+                assert places[other] < places[own], f"{name}: {used}"
 
 
 def test_an_extra_can_be_taken_away() -> None:

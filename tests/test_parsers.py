@@ -21,7 +21,7 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.api.admission import parse_large
 from gateway.api.aiohttp_insides import TINY_CHUNKS, PacedConnection
 from gateway.base.errors import BadRequest, BodyTooLarge
-from gateway.dialects.chat import state
+from gateway.dialects.wire import seals
 from gateway.dialects.wire.halves import MAX_HALVES
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES
 from tests.support.formats import CALLERS
@@ -60,7 +60,7 @@ def open_seal(values: int) -> None:
     """Of zeros a seventh more: sixteen bytes are good for one more value."""
     zeros = "[" + "0," * (values + values // 7 - 1) + "0]"
     packed = urlsafe_b64encode(zeros.encode()).decode()
-    if not state.open_seals(f"gw1.0.~{packed}", "gw1.0."):
+    if not seals.open_seals(f"gw1.0.~{packed}", "gw1.0."):
         raise BadRequest("no state")
 
 
@@ -88,7 +88,7 @@ FEED: Final[dict[tuple[str, str], Feed]] = {
     ("dialects/wire/fields", "MAX_ELEMENTS"): (MAX_ELEMENTS, read_values, BodyTooLarge),
     ("dialects/wire/fields", "MAX_ESCAPES"): (MAX_ESCAPES, read_many('\\"'), BodyTooLarge),
     ("dialects/wire/halves", "MAX_HALVES"): (MAX_HALVES, read_many("\\ud83d"), BadRequest),
-    ("dialects/chat/state", "_LEAST_ELEMENTS"): (state._LEAST_ELEMENTS, open_seal, BadRequest),
+    ("dialects/wire/seals", "_LEAST_ELEMENTS"): (seals._LEAST_ELEMENTS, open_seal, BadRequest),
     **{
         limit: feed
         for path in sorted(TESTS.glob("extras/*/parsers.py"))

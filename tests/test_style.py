@@ -27,13 +27,13 @@ JSON_BORDERS: Final = """
     extras/postgres/messages extras/postgres/session extras/price_lists/verbs extras/rerank/dialect
     config/load config/models config/prices config/reader config/secrets
     extras/cards/stripe extras/console/routes
-    dialects/first_choice dialects/pivot dialects/records
-    dialects/chat/over_messages_request dialects/chat/state
-    dialects/messages/caller dialects/messages/over_chat_conversation dialects/messages/stream
+    dialects/translate/first_choice dialects/translate/pivot dialects/wire/records
+    dialects/translate/chat_over_messages_request dialects/chat/state
+    dialects/messages/caller dialects/translate/messages_over_chat_conversation dialects/messages/stream
     dialects/messages/upstream
     extras/responses/caller extras/responses/history extras/responses/over_chat_reply
     extras/responses/replay
-    dialects/wire/fields dialects/wire/jsonbytes dialects/wire/usage
+    dialects/wire/fields dialects/wire/jsonbytes dialects/wire/seals dialects/wire/usage
     ledger/sql/database ledger/sql/rows
     upstream/demo
     base/usage

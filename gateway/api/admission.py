@@ -18,9 +18,9 @@ from gateway.api.state import Call, Gateway
 from gateway.base import errors
 from gateway.base.turns import Place
 from gateway.config.records import Model
-from gateway.dialects.base import Caller
-from gateway.dialects.records import DEFAULT_KIND, Body, CompletionRequest, ReplyContext
 from gateway.dialects.wire import jsonbytes
+from gateway.dialects.wire.base import Caller
+from gateway.dialects.wire.records import DEFAULT_KIND, Body, CompletionRequest, ReplyContext
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
 from gateway.upstream.routing import Candidate

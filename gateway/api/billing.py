@@ -26,8 +26,8 @@ from gateway.base.errors import BadRequest, BudgetSpent, GatewayError, InternalE
 from gateway.base.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
 from gateway.base.prices import AppliedPrice, BillOptions
 from gateway.config.records import Model
-from gateway.dialects.base import Pipeline
-from gateway.dialects.records import CompletionRequest, Payload
+from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.records import CompletionRequest, Payload
 from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, refuse_spent

@@ -28,7 +28,7 @@ from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.api.state import Call, note_upstream_call
 from gateway.base.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
 from gateway.base.money import format_amount
-from gateway.dialects.base import Pipeline
+from gateway.dialects.wire.base import Pipeline
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Candidate, try_routes
 

@@ -13,8 +13,8 @@ from gateway.api.shares import SMALL_BYTES, count_reply, may_read
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
 from gateway.base.turns import Place
-from gateway.dialects.base import Pipeline
-from gateway.dialects.records import ReplyContext
+from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.records import ReplyContext
 from gateway.dialects.wire.replies import looks_like_json
 from gateway.upstream.attempt import Response
 from gateway.upstream.routing import Candidate

@@ -17,7 +17,7 @@ from gateway.api.aiohttp_insides import MAX_LENGTH_DIGITS, WebHandler
 from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
 from gateway.base import errors
 from gateway.base.ids import make_request_id
-from gateway.dialects.base import Caller
+from gateway.dialects.wire.base import Caller
 from gateway.extension import find_formats
 
 log = logging.getLogger("gateway.front")

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from gateway.base.errors import Overloaded, RateLimited
 from gateway.config.records import Limits
-from gateway.dialects.records import RateLimit
+from gateway.dialects.wire.records import RateLimit
 from gateway.ledger.key_records import Rate, refuse_concurrency, refuse_requests, refuse_tokens
 
 WINDOW_SECONDS: Final = 60.0

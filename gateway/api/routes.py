@@ -38,12 +38,12 @@ from gateway.base.money import describe_amount
 from gateway.base.times import DAY_MS, format_iso
 from gateway.base.turns import Place
 from gateway.config.records import Config, Limits, Model
-from gateway.dialects.base import Caller
 from gateway.dialects.formats import CountPath
 from gateway.dialects.messages.upstream import edit_count
-from gateway.dialects.records import CompletionRequest, ListedModel
+from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.jsonbytes import dumps_lenient
+from gateway.dialects.wire.records import CompletionRequest, ListedModel
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
 from gateway.ledger.call_records import Spent, describe_receipt

@@ -30,8 +30,8 @@ from gateway.base.times import unix_ms
 from gateway.base.turns import LargeBodies
 from gateway.base.usage import MissingUsages
 from gateway.config.records import Config, Limits, Provider, Reload
-from gateway.dialects.base import Caller
-from gateway.dialects.records import DEMO, Upload
+from gateway.dialects.wire.base import Caller
+from gateway.dialects.wire.records import DEMO, Upload
 from gateway.extension import Started, find_dialects, find_extras, find_formats
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome

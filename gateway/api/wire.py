@@ -20,7 +20,7 @@ from gateway.api.state import Call, Gateway, make_headers
 from gateway.base import errors
 from gateway.base.ids import make_request_id
 from gateway.base.times import unix_ms
-from gateway.dialects.base import Caller
+from gateway.dialects.wire.base import Caller
 from gateway.extension import find_formats
 
 log = logging.getLogger("gateway.front")

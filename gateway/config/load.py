@@ -37,7 +37,7 @@ from gateway.config.secrets import (
 )
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy
-from gateway.dialects.records import DEMO
+from gateway.dialects.wire.records import DEMO
 from gateway.extension import find_databases, find_missing, find_tables
 
 

@@ -18,7 +18,7 @@ from gateway.config.reader import ConfigError, Place, Problems, quote_key, read_
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_model_id
-from gateway.dialects.records import DEFAULT_KIND, Kind, Pricing
+from gateway.dialects.wire.records import DEFAULT_KIND, Kind, Pricing
 from gateway.extension import find_dialects, find_kinds, find_missing
 
 MAX_OUTPUT_TOKENS: Final = 128_000

@@ -17,7 +17,7 @@ from gateway.base.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 from gateway.config import reader as read
 from gateway.config import secrets, values
 from gateway.config.reader import Setting
-from gateway.dialects import records as dialects
+from gateway.dialects.wire import records as dialects
 from gateway.ledger.records import DatabaseUrl, Location
 
 _MAX_CREDIT: Final = 1_000_000_000

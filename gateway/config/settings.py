@@ -14,8 +14,8 @@ from gateway.base.money import MEDIA
 from gateway.config import reader as read
 from gateway.config import records, secrets, values
 from gateway.config.reader import Setting
-from gateway.dialects.records import DEFAULT_KIND, SAMPLING, Reasoning
 from gateway.dialects.wire.billed import BILLED_NAMES
+from gateway.dialects.wire.records import DEFAULT_KIND, SAMPLING, Reasoning
 from gateway.extension import find_dialects, find_kinds
 
 MAX_PRICE: Final = 1_000_000_000_000

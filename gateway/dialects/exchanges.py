@@ -9,17 +9,8 @@ from typing import Final
 
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.usage import meter
-from gateway.dialects.base import Caller, EventUpstream, Pipeline, StreamingUpstream, Upstream
-from gateway.dialects.composed import Translation
-from gateway.dialects.records import (
-    CompletionRequest,
-    Json,
-    Payload,
-    Reply,
-    ReplyContext,
-    ReplyUsage,
-    Target,
-)
+from gateway.dialects.translate.composed import Translation
+from gateway.dialects.wire.base import Caller, EventUpstream, Pipeline, StreamingUpstream, Upstream
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
@@ -31,6 +22,15 @@ from gateway.dialects.wire.jsonbytes import (
     refuse_reply,
 )
 from gateway.dialects.wire.passing import find_last_usage, read_outer_events
+from gateway.dialects.wire.records import (
+    CompletionRequest,
+    Json,
+    Payload,
+    Reply,
+    ReplyContext,
+    ReplyUsage,
+    Target,
+)
 from gateway.dialects.wire.replies import (
     MAX_REPLAYED_BYTES,
     MAX_REPLY_BYTES,

@@ -8,16 +8,17 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Final, TypeVar
 
-from gateway.dialects.base import Caller, EventUpstream
-from gateway.dialects.chat import over_messages_reply, over_messages_request
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.composed import Translation, compose
 from gateway.dialects.exchanges import SLOWEST, Exchange
-from gateway.dialects.messages import over_chat_reply as message_reply
-from gateway.dialects.messages import over_chat_request as message_request
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
-from gateway.dialects.records import DEMO, Json
+from gateway.dialects.translate import chat_over_messages_reply as over_messages_reply
+from gateway.dialects.translate import chat_over_messages_request as over_messages_request
+from gateway.dialects.translate import messages_over_chat_reply as message_reply
+from gateway.dialects.translate import messages_over_chat_request as message_request
+from gateway.dialects.translate.composed import Translation, compose
+from gateway.dialects.wire.base import Caller, EventUpstream
+from gateway.dialects.wire.records import DEMO, Json
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 
 Translations = Mapping[tuple[str, str], Translation]

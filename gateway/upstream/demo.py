@@ -18,7 +18,7 @@ from gateway.base.errors import BadRequest
 from gateway.config.records import Provider
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.records import Body
+from gateway.dialects.wire.records import Body
 from gateway.upstream.attempt import Attempt, Response
 from gateway.upstream.encodings import Receiver
 from gateway.upstream.forwarder import Forwarder

@@ -23,10 +23,10 @@ from gateway.base.errors import (
     redact,
 )
 from gateway.config.records import Provider
-from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.records import Body
+from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
+from gateway.dialects.wire.records import Body
 from gateway.upstream.attempt import Attempt, CollectedBody, Response, accept, break_off
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable

@@ -17,10 +17,10 @@ from typing import Final, TypeVar
 
 from gateway.base import errors
 from gateway.config.records import Model, Provider, Route
-from gateway.dialects.chat.state import tag_provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.formats import Exchanges
-from gateway.dialects.records import Target
+from gateway.dialects.wire.records import Target
+from gateway.dialects.wire.seals import tag_provider
 from gateway.upstream.forwarder import Forwarder
 from gateway.upstream.rests import Breaker, BreakerState, ProviderKey
 

@@ -29,7 +29,7 @@ from gateway.base.money import NANO
 from gateway.base.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 from gateway.base.turns import LargeBodies, Place, Result
 from gateway.config.records import Model
-from gateway.dialects.records import CompletionRequest, Payload, Target
+from gateway.dialects.wire.records import CompletionRequest, Payload, Target
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
 from gateway.ledger.opening import open_books

@@ -26,7 +26,7 @@ from gateway.base.prices import (
 )
 from gateway.base.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from gateway.config.records import Model
-from gateway.dialects.records import CompletionRequest, Payload
+from gateway.dialects.wire.records import CompletionRequest, Payload
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.serving.ledger import ServingLedger

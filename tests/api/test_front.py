@@ -28,7 +28,7 @@ from gateway.base.errors import (
     NotFound,
     Overloaded,
 )
-from gateway.dialects.base import Caller
+from gateway.dialects.wire.base import Caller
 from tests.support import client
 from tests.support.chat import check_messages_error
 from tests.support.formats import CALLERS, COUNTERS

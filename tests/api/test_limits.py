@@ -26,7 +26,7 @@ from gateway.api.limits import MAX_COUNTS, MAX_OWN_COUNTS, Bucket, Counting, Rat
 from gateway.api.state import Gateway
 from gateway.base.errors import Overloaded, RateLimited
 from gateway.config.records import Limits
-from gateway.dialects.records import RateLimit
+from gateway.dialects.wire.records import RateLimit
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Rate, Terms
 from tests.support.formats import CALLERS

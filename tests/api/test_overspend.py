@@ -28,7 +28,7 @@ from gateway.base.prices import NOTHING_SPECIAL, PriceList, PriceRule
 from gateway.base.times import unix_ms
 from gateway.base.usage import Metered, MissingUsages
 from gateway.config.records import Model
-from gateway.dialects.records import CompletionRequest, InputUnit, Payload, Target
+from gateway.dialects.wire.records import CompletionRequest, InputUnit, Payload, Target
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import drop_hold, raise_to, take_hold

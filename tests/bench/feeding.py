@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.records import CompletionRequest, ReplyContext
+from gateway.dialects.wire.records import CompletionRequest, ReplyContext
 from tests.bench import wire
 from tests.support.formats import EXCHANGES
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.chat.state import tag_provider
-from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.dialects.wire.jsonbytes import count_elements
+from gateway.dialects.wire.records import CompletionRequest, ReplyContext, Target
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
+from gateway.dialects.wire.seals import tag_provider
 from tests.support.formats import CALLERS, EXCHANGES
 
 ROUNDS: Final = 5

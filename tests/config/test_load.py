@@ -13,7 +13,7 @@ import pytest
 from gateway.config.load import load_config
 from gateway.config.reader import REQUIRED, ConfigError
 from gateway.config.settings import SETTINGS
-from gateway.dialects.records import DIALECTS, KINDS
+from gateway.dialects.wire.records import DIALECTS, KINDS
 from gateway.extension import find_missing, find_tables
 from tests.documents import UNWRITTEN, read_meanings
 from tests.support.formats import CALLERS

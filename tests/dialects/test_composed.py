@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.composed import compose
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.records import CompletionRequest, Target
+from gateway.dialects.translate.composed import compose
 from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.records import CompletionRequest, Target
 from tests.support.formats import CALLERS, TRANSLATIONS, UPSTREAMS
 from tests.support.rows import told_together
 

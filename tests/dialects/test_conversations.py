@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
-from gateway.dialects.records import Target
+from gateway.dialects.wire.records import Target
 from tests.dialects.rules import check_messages_request as check_messages
 from tests.dialects.rules import check_responses_request as check_responses
 from tests.support.formats import CALLERS, EXCHANGES

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.records import ListedModel, RateLimit, Target
+from gateway.dialects.wire.records import ListedModel, RateLimit, Target
 from gateway.extension import find_dialects
 from tests import streams
 from tests.dialects.chat.kit import Played, dump, each_byte, make_context, play, read_chunks

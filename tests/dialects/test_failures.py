@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.base.errors import BadRequest, GatewayError
-from gateway.dialects.base import Caller, Pipeline
+from gateway.dialects.wire.base import Caller, Pipeline
 from gateway.dialects.wire.failures import map_status
 from tests.dialects.chat import kit as chat
 from tests.dialects.test_faults import BEGUN

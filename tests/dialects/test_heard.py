@@ -37,7 +37,7 @@ import pytest
 from gateway.base.errors import GatewayError
 from gateway.base.usage import Expected, Metered, UsageLimits
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.records import CompletionRequest, Reply, ReplyContext
+from gateway.dialects.wire.records import CompletionRequest, Reply, ReplyContext
 from tests.dialects.chat.kit import (
     DONE,
     ID,

@@ -10,7 +10,7 @@ from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions, BillTerms
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.records import ReplyContext
+from gateway.dialects.wire.records import ReplyContext
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,

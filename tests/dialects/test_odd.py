@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.base.errors import BadRequest, GatewayError
-from gateway.dialects.records import Target
+from gateway.dialects.wire.records import Target
 from tests import streams
 from tests.dialects.chat.kit import DONE, Json, dump, make_context, make_dice, play, random_slices
 from tests.dialects.rules import check_rules

@@ -41,10 +41,10 @@ from gateway.base.errors import BadRequest
 from gateway.base.money import Price
 from gateway.base.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from gateway.config.settings import ALLOWED
-from gateway.dialects.base import Caller
-from gateway.dialects.chat.state import seal, seal_id, tag_provider
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.records import CompletionRequest, Payload, Target
+from gateway.dialects.wire.base import Caller
+from gateway.dialects.wire.records import CompletionRequest, Payload, Target
+from gateway.dialects.wire.seals import seal, seal_id, tag_provider
 from tests.dialects.rules import check_messages_request, check_responses_request
 from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES, find_texts
 from tests.support.layout import WIDTH, lay_out

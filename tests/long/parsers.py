@@ -24,11 +24,11 @@ import stripe as sdk
 from gateway.api.paths import clean_path, explain_path
 from gateway.api.wire import choose_caller
 from gateway.base.errors import GatewayError
-from gateway.dialects.base import Caller, EventUpstream
-from gateway.dialects.chat.state import open_seals, seal, split_id
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.records import Target
 from gateway.dialects.wire import jsonbytes
+from gateway.dialects.wire.base import Caller, EventUpstream
+from gateway.dialects.wire.records import Target
+from gateway.dialects.wire.seals import open_seals, seal, split_id
 from gateway.extras.audio.forms import FormReader
 from gateway.extras.cards.cashier import BadMessage, BadSignature
 from gateway.extras.cards.settings import Cards

@@ -15,7 +15,7 @@ import pytest
 
 from gateway.base import ids
 from gateway.base.process import ExitCode
-from gateway.dialects.records import DEFAULT_KIND
+from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import Shown, find_extras, find_kinds
 from gateway.ledger.opening import open_books
 from gateway.ledger.sql.accounts import AccountBook

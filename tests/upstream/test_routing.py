@@ -34,7 +34,7 @@ from gateway.base.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.dialects.records import Target
+from gateway.dialects.wire.records import Target
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes, try_routes
 from tests.support import records

@@ -6,7 +6,6 @@ content   what a reply says, to translate and to estimate its usage from
 repair    replies and chunks that break the schema, made right
 calls     the same of tool calls, told apart
 tools     tools as callers declare them, written for providers
-state     what upstreams want back with a turn, and the seals in which all callers carry it
+state     what upstreams want back with a turn, sealed for callers of other dialects
 writer    for translations: replies and streams written, results of tools, web search and sources
-over_messages_request  over_messages_conversation  over_messages_reply   over messages upstreams
 """

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from operator import is_not
 from typing import Final
 
-from gateway.dialects.call_ids import HistoryIds, ReplyIds, maybe_id
-from gateway.dialects.customs import InputDecoder
-from gateway.dialects.records import Json
+from gateway.dialects.wire.call_ids import HistoryIds, ReplyIds, maybe_id
+from gateway.dialects.wire.customs import InputDecoder
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_loads
+from gateway.dialects.wire.records import Json
 
 _TOOLS: Final = {"function": "arguments", "custom": "input"}
 """The member of a call that tells its tool, and in that one the text of the call."""

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 from gateway.base.usage import count_text
 from gateway.dialects.chat.calls import read_arguments
-from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.records import Json
 from gateway.dialects.wire.stream import PICTURE_BYTES
 
 _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})

@@ -16,14 +16,13 @@ from typing import Final
 from gateway.base.errors import BadRequest
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
-from gateway.dialects.base import Caller, EventUpstream, Pipeline, Upstream
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.repair import maybe_repair_reply
 from gateway.dialects.chat.state import shape_id, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
-from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.base import Caller, EventUpstream, Pipeline, Upstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
@@ -31,6 +30,7 @@ from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, MAX_CHOICES, Tex
 from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.multiplied import Billed
 from gateway.dialects.wire.names import Names, check_spelling
+from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import edit_model, find_chunk_usage, hide_bill, read_openai_usage
 

@@ -19,12 +19,12 @@ from operator import is_, is_not
 from typing import Final
 
 from gateway.base.money import Tokens
-from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat.calls import CallRepair
 from gateway.dialects.chat.state import ID_PREFIX
 from gateway.dialects.chat.tools import name_customs
-from gateway.dialects.records import Json, ReplyContext
+from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import get_list
+from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.usage import (
     drop_usage,
     lift_usage,

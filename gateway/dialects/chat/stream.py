@@ -11,11 +11,10 @@ from typing import Final
 from gateway.base.errors import UpstreamError
 from gateway.base.prices import name_tier
 from gateway.base.usage import Expected, Reported, merge_reports
-from gateway.dialects.base import EventReader
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.repair import CHUNK_OBJECT, ChunkRepair, repair_message
 from gateway.dialects.chat.state import ID_PREFIX, shape_id
-from gateway.dialects.records import Event, Json, ReplyContext
+from gateway.dialects.wire.base import EventReader
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -25,6 +24,7 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_splice,
 )
 from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
 from gateway.dialects.wire.usage import (

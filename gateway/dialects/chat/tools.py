@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects.customs import INPUT_KEY, make_function
-from gateway.dialects.records import Json
+from gateway.dialects.wire.customs import INPUT_KEY, make_function
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
+from gateway.dialects.wire.records import Json
 
 _KINDS: Final = ("function", "custom")
 _BESIDE: Final = ("type", "cache_control")

@@ -14,15 +14,15 @@ from typing import Any, Final
 import orjson
 
 from gateway.base.errors import BadRequest, GatewayError
-from gateway.dialects.base import Caller
-from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
 from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, TextFields
 from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.names import Names
+from gateway.dialects.wire.records import CompletionRequest, Json, ListedModel, Query, RateLimit
 
 DEFAULT_PAGE: Final = 20
 """Models of a page, as in Anthropic's API."""

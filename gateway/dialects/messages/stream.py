@@ -15,8 +15,7 @@ from gateway.base.errors import UpstreamError
 from gateway.base.money import NONE, Tokens, name_tool
 from gateway.base.prices import BillTerms, name_tier
 from gateway.base.usage import Expected, Reported, are_counts, count_text, merge_reports, read_count
-from gateway.dialects.base import EventReader
-from gateway.dialects.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.wire.base import EventReader
 from gateway.dialects.wire.failures import make_failure
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -26,6 +25,7 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_replace,
 )
 from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.templates import PROBE

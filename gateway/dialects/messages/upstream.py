@@ -16,9 +16,6 @@ import orjson
 
 from gateway.base.errors import BadRequest, UpstreamError
 from gateway.base.usage import Expected, Reported
-from gateway.dialects.base import EventUpstream, Pipeline, Upstream
-from gateway.dialects.call_ids import HistoryIds
-from gateway.dialects.chat.state import ANY_TAG
 from gateway.dialects.messages.stream import (
     MessagesReader,
     MessagesStream,
@@ -28,8 +25,9 @@ from gateway.dialects.messages.stream import (
     is_made,
     read_messages_usage,
 )
-from gateway.dialects.records import Json, ReplyContext, Target
+from gateway.dialects.wire.base import EventUpstream, Pipeline, Upstream
 from gateway.dialects.wire.billed import check_fields, check_tools
+from gateway.dialects.wire.call_ids import HistoryIds
 from gateway.dialects.wire.halves import mend_json
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -38,6 +36,8 @@ from gateway.dialects.wire.jsonbytes import (
     get_text,
     maybe_loads,
 )
+from gateway.dialects.wire.records import Json, ReplyContext, Target
+from gateway.dialects.wire.seals import ANY_TAG
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.usage import hide_bill
 

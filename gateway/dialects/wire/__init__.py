@@ -1,11 +1,16 @@
 """The parts that all dialects share.
 
+base             the seams: caller, upstream, pipeline
+records          what crosses them: requests, payloads, replies
 sse              server-sent events as bytes, whole ones out of any slicing
 stream           the part that all streams share, and translated streams
 passing          streams between equal dialects
 templates        events cut at their texts, which pass without a look inside
 jsonbytes        tolerant JSON, bounds on its size, and edits that leave all other bytes alone
 halves           halves of characters in what models write, mended
+seals            what carries a provider's state to it from turn to turn, through any caller
+call_ids         ids of tool calls: unique for callers, and as each provider takes them back
+customs          custom tools as functions, where a provider has no others
 billed           what changes the provider's bill
 multiplied       what makes more of a service than is counted
 known            which fields callers may state, and in which spelling

@@ -16,10 +16,10 @@ from gateway.base.errors import BadRequest
 from gateway.base.money import MEDIA, WEB_SEARCH, name_tool
 from gateway.base.prices import NOTHING_SPECIAL, BillOptions, BillTerms, name_tier
 from gateway.base.usage import MAX_PLAUSIBLE_CALLS
-from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.fields import unsupported
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.multiplied import Billed, asks
+from gateway.dialects.wire.records import Json, Target
 
 ANY_TOOL: Final = "tools"
 """The name in `allow` that opens tools of all kinds."""

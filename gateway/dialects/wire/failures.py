@@ -20,7 +20,6 @@ from gateway.base.errors import (
     UpstreamError,
     UpstreamUnavailable,
 )
-from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
 from gateway.dialects.wire.kinds import (
     BY_NAME,
@@ -31,6 +30,7 @@ from gateway.dialects.wire.kinds import (
     squeeze,
     write_too_long,
 )
+from gateway.dialects.wire.records import Json
 
 _STATUSES: Final = {
     **dict.fromkeys(("invalidrequesterror", "badrequesterror", "invalidargument"), 400),

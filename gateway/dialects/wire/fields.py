@@ -16,9 +16,9 @@ from typing import Any, Final, Self
 import orjson
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.records import Json
 from gateway.dialects.wire.halves import may_mend, mend_body
 from gateway.dialects.wire.names import Names, refuse_spelling
+from gateway.dialects.wire.records import Json
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.+)", re.IGNORECASE | re.DOTALL)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.base.usage import count_text, estimate_tokens
-from gateway.dialects.records import Inputs
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.records import Inputs
 
 MAX_INPUTS: Final = 2048
 """Texts of a request: OpenAI's own limit."""

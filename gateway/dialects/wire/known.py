@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping
 from math import ceil, floor
 from typing import Final, get_args
 
-from gateway.dialects.records import SAMPLING, Json, MaxTokensField, Taken
 from gateway.dialects.wire.billed import CACHES, FUNCTION, GEMINI_TOOLS, MAY_COST, STATE
 from gateway.dialects.wire.fields import MAX_TOKENS_BOUND, Check, Fields, check_integer
 from gateway.dialects.wire.multiplied import BAGS
 from gateway.dialects.wire.names import Names
+from gateway.dialects.wire.records import SAMPLING, Json, MaxTokensField, Taken
 
 MAX_CHOICES: Final = 128
 """Choices of a reply: OpenAI's own limit."""

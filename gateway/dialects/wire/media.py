@@ -11,8 +11,8 @@ from collections.abc import Container
 from typing import Final
 
 from gateway.base.usage import UNBOUNDED
-from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.wire.multiplied import BAGS
+from gateway.dialects.wire.records import CompletionRequest, Json
 
 _MEDIA: Final = re.compile(
     "attach|audio|document|file|image|input|media|message|modal|pdf|source|url|video", re.IGNORECASE

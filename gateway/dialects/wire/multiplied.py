@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.dialects.records import Target
+from gateway.dialects.wire.records import Target
 
 
 def asks(value: object) -> bool:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.records import Json
+from gateway.dialects.wire.records import Json
 
 _MAX_CHARS: Final = 4096
 """Characters of a name that is compared. A longer one would have to be nearly all `_` and `-`, and to fold

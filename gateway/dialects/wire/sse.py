@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Final
 
 from gateway.base.errors import UpstreamError
-from gateway.dialects.records import Event, Json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.records import Event, Json
 
 MAX_EVENT_BYTES: Final = 1 << 20
 """Bytes of an event that is handed on whole; longer events (base64 audio) pass in pieces."""

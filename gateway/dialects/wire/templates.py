@@ -15,7 +15,6 @@ from typing import Final, Literal
 
 import orjson
 
-from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import (
     MAX_HITS,
     STRING,
@@ -23,6 +22,7 @@ from gateway.dialects.wire.jsonbytes import (
     count_text_bytes,
     maybe_loads,
 )
+from gateway.dialects.wire.records import Json
 
 PROBE: Final = "\x00probe\x00"
 """The text in the hole while the conversion is computed. No provider writes NULs."""

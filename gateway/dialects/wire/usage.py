@@ -13,8 +13,8 @@ from typing import Any, Final
 from gateway.base.money import MILLION, NANO, NONE, WEB_SEARCH, Tokens, name_tool, read_charged_nano
 from gateway.base.prices import UNSAID, BillTerms, name_tier
 from gateway.base.usage import Expected, Reported, are_counts, read_count
-from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
+from gateway.dialects.wire.records import Json
 
 _NAMES: Final = {
     "input": ("prompt_tokens", "input_tokens"),

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.base.usage import TOKENS_PER_SECOND
-from gateway.dialects.records import IN_AND_OUT, Kind, Pricing
+from gateway.dialects.wire.records import IN_AND_OUT, Kind, Pricing
 from gateway.extension import Extra, Started, Table
 from gateway.extras.audio.multiplied import SPEECH, TRANSCRIPTS
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from gateway.dialects.records import Json
+from gateway.dialects.wire.records import Json
 from gateway.extras.audio import recordings
 from gateway.upstream.demo import TOKEN
 

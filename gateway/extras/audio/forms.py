@@ -16,8 +16,8 @@ from urllib.parse import unquote
 import orjson
 
 from gateway.base.errors import BadRequest, BodyTooLarge, UnsupportedMediaType
-from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import missing
+from gateway.dialects.wire.records import Json
 
 FILE: Final = "file"
 """The name of the one part that is a file."""

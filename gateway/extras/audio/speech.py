@@ -14,11 +14,11 @@ from typing import Final
 from gateway.base.errors import BadRequest, GatewayError
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Metered, Reported
-from gateway.dialects.base import Caller, Pipeline, StreamingUpstream
 from gateway.dialects.chat.dialect import ServiceUpstream
-from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.base import Caller, Pipeline, StreamingUpstream
 from gateway.dialects.wire.known import make_fields
+from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.extras.audio.multiplied import SPEECH
 
 

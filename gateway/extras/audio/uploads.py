@@ -32,7 +32,7 @@ from gateway.api.state import Call
 from gateway.base.errors import Overloaded
 from gateway.base.turns import Place
 from gateway.base.usage import TOKENS_PER_SECOND
-from gateway.dialects.records import CompletionRequest, Inputs, InputUnit
+from gateway.dialects.wire.records import CompletionRequest, Inputs, InputUnit
 from gateway.extras.audio import recordings
 from gateway.extras.audio.forms import Form, FormReader
 from gateway.extras.audio.settings import Server

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.dialects.records import IN_AND_OUT, Kind
+from gateway.dialects.wire.records import IN_AND_OUT, Kind
 from gateway.extension import Extra
 from gateway.extras.completions.multiplied import MULTIPLIED
 

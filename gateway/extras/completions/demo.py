@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from gateway.dialects.records import Json
+from gateway.dialects.wire.records import Json
 from gateway.upstream.demo import (
     count_tokens,
     cut,

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 
 from gateway.base.money import Tokens
 from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
-from gateway.dialects.base import Caller, EventUpstream, Pipeline
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.dialect import (
     CHECKS,
@@ -25,12 +24,13 @@ from gateway.dialects.chat.dialect import (
     is_finished,
 )
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
-from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.base import Caller, EventUpstream, Pipeline
 from gateway.dialects.wire.inputs import read_inputs
 from gateway.dialects.wire.jsonbytes import get_list
 from gateway.dialects.wire.known import TextFields
 from gateway.dialects.wire.media import has_files
+from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import edit_model, find_chunk_usage, read_openai_usage

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.dialects.records import Kind, Pricing
+from gateway.dialects.wire.records import Kind, Pricing
 from gateway.extension import Extra
 from gateway.extras.embeddings.multiplied import MULTIPLIED
 

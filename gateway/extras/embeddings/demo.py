@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.records import Json
+from gateway.dialects.wire.records import Json
 from gateway.upstream.demo import count_tokens, list_inputs
 
 DIMENSIONS: Final = 64

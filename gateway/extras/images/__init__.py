@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.dialects.records import IN_AND_OUT, Kind, Pricing
+from gateway.dialects.wire.records import IN_AND_OUT, Kind, Pricing
 from gateway.extension import Extra
 from gateway.extras.images.multiplied import MULTIPLIED
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from gateway.dialects.records import Json
+from gateway.dialects.wire.records import Json
 
 PNG: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """A picture of one pixel."""

@@ -15,16 +15,16 @@ from gateway.base.errors import BadRequest, UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens, name_image
 from gateway.base.prices import BillOptions
 from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
-from gateway.dialects.base import Caller, EventReader, EventUpstream
 from gateway.dialects.chat.dialect import ServiceUpstream
-from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.base import Caller, EventReader, EventUpstream
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.media import has_files
 from gateway.dialects.wire.passing import LastEventStream, find_last_usage
+from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.records import Target
 from gateway.dialects.wire.multiplied import Billed, asks_more, make_rows, other_inputs
+from gateway.dialects.wire.records import Target
 
 
 def _is_by_token(_value: object, target: Target) -> bool:

@@ -34,7 +34,7 @@ from gateway.api.shares import count_body
 from gateway.api.state import Call, Gateway
 from gateway.base import errors
 from gateway.dialects.formats import CountPath
-from gateway.dialects.records import CompletionRequest, Json
+from gateway.dialects.wire.records import CompletionRequest, Json
 from gateway.extension import Started, find_formats
 from gateway.extras.recall import texts
 from gateway.extras.recall.settings import TABLE, Responses

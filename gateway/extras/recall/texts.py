@@ -8,7 +8,6 @@ from typing import Final
 import orjson
 
 from gateway.base.errors import BadRequest, NotFound, UndeliverableReply
-from gateway.dialects.records import Json, Query
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -18,6 +17,7 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_loads,
     refuse_reply,
 )
+from gateway.dialects.wire.records import Json, Query
 from gateway.dialects.wire.replies import MAX_REPLY_ELEMENTS
 from gateway.dialects.wire.sse import parse_event
 from gateway.extras.recall.shelves import Kept, Text

@@ -22,13 +22,13 @@ from gateway.base.usage import (
     count_text,
     estimate_tokens,
 )
-from gateway.dialects.base import Caller
 from gateway.dialects.chat.dialect import ServiceUpstream
-from gateway.dialects.records import CompletionRequest, Inputs, Json, Target
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.media import has_files, is_reference
+from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, Target
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.rerank.multiplied import MULTIPLIED
 

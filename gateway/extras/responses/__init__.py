@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.dialects.records import Dialect
+from gateway.dialects.wire.records import Dialect
 from gateway.extension import Extra
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from gateway.base.errors import UpstreamError
-from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat import writer
-from gateway.dialects.chat.state import seal
-from gateway.dialects.pivot import make_usage
-from gateway.dialects.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.translate.pivot import make_usage
+from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.failures import read_error
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.wire.seals import seal
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.extras.responses.history import maybe_phase, maybe_reasoning
 from gateway.extras.responses.places import Places

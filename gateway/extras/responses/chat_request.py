@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.base.money import WEB_SEARCH
-from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
 from gateway.dialects.chat.writer import (
     BLOCK_SEPARATOR,
@@ -18,8 +17,9 @@ from gateway.dialects.chat.writer import (
     SEARCH_OPTIONS,
     read_location,
 )
-from gateway.dialects.records import CompletionRequest, Json, Target
+from gateway.dialects.translate import pivot
 from gateway.dialects.wire.fields import Field, is_link
+from gateway.dialects.wire.records import CompletionRequest, Json, Target
 from gateway.extras.responses.history import maybe_phase, maybe_reasoning
 
 _CACHE_MARK: Final = "prompt_cache_breakpoint"

@@ -11,9 +11,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final
 
 from gateway.base.errors import UndeliverableReply
-from gateway.dialects.chat.state import ANY_TAG
-from gateway.dialects.records import Json
 from gateway.dialects.wire.halves import mend_halves
+from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.seals import ANY_TAG
 
 TRIGGER: Final = "compaction_trigger"
 REQUEST: Final = (

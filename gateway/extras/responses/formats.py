@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.composed import Translation
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.formats import CountPath, Formats
+from gateway.dialects.translate.composed import Translation
 from gateway.extras.responses import (
     chat_reply,
     chat_request,

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.call_ids import HistoryIds, maybe_id
-from gateway.dialects.chat.state import ANY_TAG, is_ours
-from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.billed import ANY_TOOL, is_open, list_families, refuse
+from gateway.dialects.wire.call_ids import HistoryIds, maybe_id
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_list
+from gateway.dialects.wire.records import Json, Target
+from gateway.dialects.wire.seals import ANY_TAG, is_ours
 from gateway.extras.responses.compaction import maybe_summary
 
 KEY: Final = "encrypted_content"

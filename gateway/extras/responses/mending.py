@@ -10,8 +10,8 @@ from __future__ import annotations
 from operator import is_not
 from typing import Final
 
-from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import get_text
+from gateway.dialects.wire.records import Json
 from gateway.extras.responses.places import Places, name_kind
 from gateway.extras.responses.replay import replay_item
 

@@ -10,14 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from gateway.dialects.chat.state import ANY_TAG, add_state
+from gateway.dialects.chat.state import add_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR, NO_ARGUMENTS, make_result, pack_parts
-from gateway.dialects.customs import INPUT_KEY
-from gateway.dialects.earlier import pair_calls, tell
-from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text, read_id, read_text
-from gateway.dialects.records import Json, Target
+from gateway.dialects.translate.earlier import pair_calls, tell
+from gateway.dialects.translate.pivot import (
+    DEFAULT_FILENAME,
+    make_file,
+    make_text,
+    read_id,
+    read_text,
+)
+from gateway.dialects.wire.customs import INPUT_KEY
 from gateway.dialects.wire.fields import Field, dump_request, is_link, maybe_read_text
 from gateway.dialects.wire.jsonbytes import get_list, get_text
+from gateway.dialects.wire.records import Json, Target
+from gateway.dialects.wire.seals import ANY_TAG
 from gateway.extras.responses.compaction import REQUEST, TRIGGER, maybe_summary
 from gateway.extras.responses.history import SUMMARIES, refuse_summary
 from gateway.extras.responses.over_chat_tools import read_flat_name

@@ -9,11 +9,11 @@ from gateway.base.errors import UndeliverableReply
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import NO_ARGUMENTS
-from gateway.dialects.customs import read_input
-from gateway.dialects.first_choice import Kind, read_call, read_contents
-from gateway.dialects.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.translate.first_choice import Kind, read_call, read_contents
+from gateway.dialects.wire.customs import read_input
 from gateway.dialects.wire.fields import split_data_url
 from gateway.dialects.wire.jsonbytes import get_object, get_text
+from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.extras.responses.compaction import asks_summary, make_summary
 from gateway.extras.responses.over_chat_tools import ToolName, read_tool_names
 from gateway.extras.responses.stream import make_usage

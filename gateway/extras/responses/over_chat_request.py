@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
 from gateway.extras.responses.compaction import asks_summary
 from gateway.extras.responses.over_chat_conversation import translate_conversation
 from gateway.extras.responses.over_chat_tools import translate_tools

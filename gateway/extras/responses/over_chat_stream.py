@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.dialects.chat.writer import move_source
-from gateway.dialects.customs import InputDecoder
-from gateway.dialects.first_choice import Call, FirstChoiceWriter, Kind
-from gateway.dialects.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.translate.first_choice import Call, FirstChoiceWriter, Kind
+from gateway.dialects.wire.customs import InputDecoder
+from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.extras.responses import over_chat_reply as reply

@@ -13,10 +13,10 @@ from hashlib import sha256
 from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
-from gateway.dialects.customs import make_function
-from gateway.dialects.records import Json, Target
-from gateway.dialects.schemas import shape_root
+from gateway.dialects.translate.schemas import shape_root
+from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.records import Json, Target
 
 MAX_NAME_CHARS: Final = 64
 """Characters of a function's name: OpenAI's own limit, which a namespace in front may exceed."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import get_object, get_text
+from gateway.dialects.wire.records import Json
 
 _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"

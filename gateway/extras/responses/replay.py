@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import get_list, get_text
+from gateway.dialects.wire.records import Json
 from gateway.dialects.wire.sse import render_event
 
 

@@ -27,7 +27,7 @@ from gateway.base.prices import PriceList
 from gateway.base.turns import LargeBodies, Place
 from gateway.base.usage import Expected, MissingUsages, UsageLimits
 from gateway.config.records import Model
-from gateway.dialects.records import CompletionRequest, ReplyContext, Target
+from gateway.dialects.wire.records import CompletionRequest, ReplyContext, Target
 from gateway.ledger.serving import writer
 from gateway.upstream.routing import Candidate, ProviderState
 from tests.api.lives.ledger import WatchedLedger, make_ledger

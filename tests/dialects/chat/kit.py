@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from gateway.base.money import NONE, Tokens
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.base import Pipeline
 from gateway.dialects.chat.stream import ChatStream
-from gateway.dialects.records import CompletionRequest, ReplyContext
+from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.records import CompletionRequest, ReplyContext
 
 MODEL: Final = "our/model"
 INPUT_ESTIMATE: Final = 7

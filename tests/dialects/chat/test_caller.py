@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.records import Target
+from gateway.dialects.wire.records import Target
 from tests.dialects.chat.kit import dump
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz, json_values

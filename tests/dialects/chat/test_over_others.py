@@ -17,8 +17,8 @@ from openai.types.chat.completion_create_params import (
 from pydantic import BaseModel, Field
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.chat.over_messages_request import adapt_schema
-from gateway.dialects.records import CompletionRequest, Target
+from gateway.dialects.translate.chat_over_messages_request import adapt_schema
+from gateway.dialects.wire.records import CompletionRequest, Target
 from tests.dialects.chat.kit import Json, make_context
 from tests.support.formats import CALLERS, EXCHANGES, TRANSLATIONS
 from tests.support.messages import make_message

@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.base.errors import UndeliverableReply
-from gateway.dialects.chat.state import (
-    STATE,
-    StateCollector,
-    open_seals,
-    seal,
-    tag_provider,
-    write_history,
-)
-from gateway.dialects.records import Target
+from gateway.dialects.chat.state import STATE, StateCollector, write_history
+from gateway.dialects.wire.records import Target
+from gateway.dialects.wire.seals import open_seals, seal, tag_provider
 from tests.dialects.chat.kit import Json
 from tests.support.rows import each_row
 

@@ -9,9 +9,9 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
 from gateway.base.errors import BadRequest, UndeliverableReply
-from gateway.dialects.messages.over_chat_reply import MessageWriter
-from gateway.dialects.messages.over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
-from gateway.dialects.records import CompletionRequest, Target
+from gateway.dialects.translate.messages_over_chat_reply import MessageWriter
+from gateway.dialects.translate.messages_over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
+from gateway.dialects.wire.records import CompletionRequest, Target
 from tests.dialects.chat.kit import (
     MODEL,
     Json,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from gateway.dialects.records import Dialect
+from gateway.dialects.wire.records import Dialect
 from gateway.extension import Extra
 
 if TYPE_CHECKING:

@@ -19,11 +19,14 @@ from typing import Any
 from gateway.base.errors import GatewayError, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported, count_text, read_count
-from gateway.dialects.base import Caller, EventReader, EventUpstream, EventWriter, Pipeline
 from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
-from gateway.dialects.composed import Translation
 from gateway.dialects.formats import Formats
-from gateway.dialects.records import (
+from gateway.dialects.translate.composed import Translation
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.base import Caller, EventReader, EventUpstream, EventWriter, Pipeline
+from gateway.dialects.wire.jsonbytes import dumps_lenient
+from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.records import (
     CompletionRequest,
     Event,
     ListedModel,
@@ -33,9 +36,6 @@ from gateway.dialects.records import (
     ReplyUsage,
     Target,
 )
-from gateway.dialects.wire import fields
-from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import make_chat_usage

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.wire import halves
 from gateway.dialects.wire.fields import Field, Fields, dump_request, read_body
+from gateway.dialects.wire.records import CompletionRequest, Target
 from tests.dialects.chat.kit import make_dice
 from tests.documents import FIELDS
 from tests.support.formats import CALLERS, EXCHANGES

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.errors import BadRequest, UndeliverableReply
-from gateway.dialects.records import Json, Target
 from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
@@ -34,6 +33,7 @@ from gateway.dialects.wire.jsonbytes import (
     refuse_elements,
     spend_elements,
 )
+from gateway.dialects.wire.records import Json, Target
 from tests.dialects.chat.kit import make_context
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz, json_values

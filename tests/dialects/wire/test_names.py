@@ -10,12 +10,12 @@ import orjson
 import pytest
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.base import Caller
 from gateway.dialects.chat.dialect import ServiceUpstream
-from gateway.dialects.records import Target
+from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.billed import BILLED
 from gateway.dialects.wire.fields import Fields
 from gateway.dialects.wire.names import fold
+from gateway.dialects.wire.records import Target
 from tests.support.formats import COUNTERS, EVERY_CALLER, EXCHANGES, SERVICES
 from tests.support.rows import each_row
 

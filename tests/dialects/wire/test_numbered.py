@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.chat.state import (
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    limit_elements,
+    maybe_loads,
+    refuse_elements,
+)
+from gateway.dialects.wire.seals import (
     is_ours,
     join_seals,
     open_seals,
@@ -19,12 +25,6 @@ from gateway.dialects.chat.state import (
     seal_id,
     split_id,
     tag_provider,
-)
-from gateway.dialects.wire.jsonbytes import (
-    dumps_lenient,
-    limit_elements,
-    maybe_loads,
-    refuse_elements,
 )
 from gateway.dialects.wire.templates import Template, maybe_learn_numbered
 from tests.support.fuzz import fuzz, json_values

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.errors import GatewayError, UpstreamError, UpstreamUnavailable
-from gateway.dialects.records import Event
 from gateway.dialects.wire.failures import MAX_MESSAGE_CHARS, make_failure, map_status
+from gateway.dialects.wire.records import Event
 from gateway.dialects.wire.sse import (
     SHORT_BYTES,
     Carry,

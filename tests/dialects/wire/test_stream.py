@@ -10,8 +10,8 @@ import pytest
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
-from gateway.dialects.base import EventReader, EventWriter
-from gateway.dialects.records import Json, ReplyUsage
+from gateway.dialects.wire.base import EventReader, EventWriter
+from gateway.dialects.wire.records import Json, ReplyUsage
 from gateway.dialects.wire.sse import MAX_LINES, parse_event, read_object
 from gateway.dialects.wire.stream import (
     MAX_IDLE_BYTES,

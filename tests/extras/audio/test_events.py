@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects.records import Event
+from gateway.dialects.wire.records import Event
 from gateway.extras.audio.transcripts import TranscriptReader
 from tests.dialects.chat.kit import MODEL, Json, make_context, make_dice, random_slices
 from tests.support.formats import SERVICES

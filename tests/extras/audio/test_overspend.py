@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from gateway.config.records import Model
-from gateway.dialects.records import CompletionRequest, InputUnit, Payload
+from gateway.dialects.wire.records import CompletionRequest, InputUnit, Payload
 from gateway.extras.audio.uploads import KeptFile
 from tests.api.test_overspend import draw_balances, make_reader, play_crowd, read_call
 from tests.support.rows import each_row

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.records import ReplyContext
+from gateway.dialects.wire.records import ReplyContext
 from tests.support.chat import Used
 from tests.support.config import UPSTREAM_NAME, Places
 from tests.support.formats import SERVICES

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.records import ReplyContext
+from gateway.dialects.wire.records import ReplyContext
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES
 from tests.support.replies import sse

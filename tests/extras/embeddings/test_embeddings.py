@@ -13,8 +13,8 @@ from gateway.base.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.prices import BillTerms
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.records import Inputs, ReplyContext
 from gateway.dialects.wire.inputs import MAX_INPUTS
+from gateway.dialects.wire.records import Inputs, ReplyContext
 from gateway.extras.embeddings.dialect import (
     MAX_FRAME_BYTES,
     MAX_VECTOR_BYTES,

@@ -11,7 +11,7 @@ from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.money import FREE
 from gateway.base.prices import BillOptions, PriceList
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.records import ReplyContext, Target
+from gateway.dialects.wire.records import ReplyContext, Target
 from gateway.extras.images.dialect import MAX_CUTS, cut_images
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES

@@ -12,7 +12,7 @@ from gateway.base.errors import BadRequest
 from gateway.base.money import SEARCH_UNIT
 from gateway.base.prices import BillOptions
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.records import Inputs, ReplyContext, Target
+from gateway.dialects.wire.records import Inputs, ReplyContext, Target
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES
 from tests.support.rows import each_row

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gateway.dialects.chat.state import tag_provider
-from gateway.dialects.records import ReplyContext
+from gateway.dialects.wire.records import ReplyContext
+from gateway.dialects.wire.seals import tag_provider
 from gateway.dialects.wire.sse import render_event
 from tests.dialects.chat.kit import Json
 from tests.dialects.chat.kit import make_context as make_chat_context

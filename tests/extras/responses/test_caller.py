@@ -19,7 +19,7 @@ from gateway.base.errors import (
     UpstreamUnavailable,
 )
 from gateway.base.money import Tokens
-from gateway.dialects.records import ReplyUsage
+from gateway.dialects.wire.records import ReplyUsage
 from gateway.extras.responses.caller import ResponsesCaller
 from tests.dialects.chat.kit import Json
 from tests.extras.responses.kit import read_events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gateway.dialects.chat.state import tag_provider
+from gateway.dialects.wire.seals import tag_provider
 from gateway.extras.responses.history import tag_sealed, untag_items
 from tests.dialects.chat.kit import Json
 from tests.extras.responses.kit import TAG

@@ -16,11 +16,11 @@ from openai.types.responses.response_reasoning_item import Summary
 from pydantic import BaseModel
 
 from gateway.base.money import Tokens
-from gateway.dialects import first_choice
-from gateway.dialects.customs import MAX_OPENING_CHARS, InputDecoder, read_input
-from gateway.dialects.first_choice import Kind
-from gateway.dialects.records import CompletionRequest, ReplyUsage, Target
+from gateway.dialects.translate import first_choice
+from gateway.dialects.translate.first_choice import Kind
+from gateway.dialects.wire.customs import MAX_OPENING_CHARS, InputDecoder, read_input
 from gateway.dialects.wire.halves import mend_halves
+from gateway.dialects.wire.records import CompletionRequest, ReplyUsage, Target
 from gateway.extras.responses.history import SUMMARIES
 from gateway.extras.responses.over_chat_conversation import DROPPED_ITEMS
 from gateway.extras.responses.over_chat_reply import make_part

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gateway.base.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.base.money import Tokens
-from gateway.dialects.records import Event
 from gateway.dialects.wire.jsonbytes import dumps_lenient
+from gateway.dialects.wire.records import Event
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.extras.responses.stream import ResponsesReader, ResponsesStream

@@ -15,11 +15,11 @@ from gateway.dialects.chat.calls import read_arguments
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.tools import nest_tools
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
-from gateway.dialects.earlier import pair_calls, tell
-from gateway.dialects.records import CompletionRequest, Json, ReplyUsage, Target
-from gateway.dialects.schemas import shape_root
+from gateway.dialects.translate.earlier import pair_calls, tell
+from gateway.dialects.translate.schemas import shape_root
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
+from gateway.dialects.wire.records import CompletionRequest, Json, ReplyUsage, Target
 from gateway.dialects.wire.usage import make_cache_details, make_chat_usage
 
 CARRIED: Final = frozenset(

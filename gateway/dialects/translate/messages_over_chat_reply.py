@@ -20,11 +20,17 @@ from gateway.base.errors import UndeliverableReply
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import move_source
-from gateway.dialects.first_choice import Call, FirstChoiceWriter, Kind, read_call, read_contents
 from gateway.dialects.messages.stream import STOP, make_delta_usage, make_usage
 from gateway.dialects.messages.upstream import read_arguments, read_input, wrap_arguments
-from gateway.dialects.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.translate.first_choice import (
+    Call,
+    FirstChoiceWriter,
+    Kind,
+    read_call,
+    read_contents,
+)
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
+from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import render_event
 
 MESSAGE_PREFIX: Final = "msg_"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
+from gateway.dialects.wire.records import Json
 
 _UNIONS: Final = ("oneOf", "anyOf")
 _REFUSED: Final = frozenset({"allOf", "anyOf", "const", "enum", "not", "oneOf"})

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat import writer
-from gateway.dialects.chat.state import seal
 from gateway.dialects.chat.tools import name_customs
-from gateway.dialects.customs import InputDecoder, read_input
 from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
-from gateway.dialects.pivot import make_usage
-from gateway.dialects.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.translate.pivot import make_usage
+from gateway.dialects.wire.call_ids import ReplyIds
+from gateway.dialects.wire.customs import InputDecoder, read_input
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.wire.seals import seal
 
 _PAGE: Final = "web_search_result_location"
 FINISH_REASONS: Final = {

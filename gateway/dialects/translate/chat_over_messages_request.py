@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.base.money import WEB_SEARCH
-from gateway.dialects import pivot
-from gateway.dialects.call_ids import shape_name
-from gateway.dialects.chat.over_messages_conversation import CACHE_MARK, Turns
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
-from gateway.dialects.customs import make_function
-from gateway.dialects.records import CompletionRequest, Json, Target
-from gateway.dialects.schemas import name_members
+from gateway.dialects.translate import pivot
+from gateway.dialects.translate.chat_over_messages_conversation import CACHE_MARK, Turns
+from gateway.dialects.translate.schemas import name_members
+from gateway.dialects.wire.call_ids import shape_name
+from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.records import CompletionRequest, Json, Target
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _FORCING: Final = frozenset({"any", "tool"})

@@ -18,8 +18,9 @@ from functools import partial
 from typing import Final, get_args
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.base import Caller, EventUpstream, EventWriter
-from gateway.dialects.records import (
+from gateway.dialects.wire.base import Caller, EventUpstream, EventWriter
+from gateway.dialects.wire.fields import dump_request
+from gateway.dialects.wire.records import (
     CompletionRequest,
     Json,
     ReplyContext,
@@ -27,7 +28,6 @@ from gateway.dialects.records import (
     Taken,
     Target,
 )
-from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.stream import TranslatedStream
 
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from gateway.dialects.records import History, Json, ReplyContext
+from gateway.dialects.wire.records import History, Json, ReplyContext
 
 CALL_PREFIX: Final = "call_"
 NO_ID: Final = "call"

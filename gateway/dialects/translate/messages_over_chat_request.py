@@ -12,12 +12,12 @@ from typing import Final
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.messages.caller import MarkedField, MessagesField, is_default
-from gateway.dialects.messages.over_chat_conversation import (
+from gateway.dialects.translate.messages_over_chat_conversation import (
     is_strict,
     translate_conversation,
     translate_tools,
 )
-from gateway.dialects.records import CompletionRequest, Json, Taken, Target
+from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
 
 MAX_STOP_SEQUENCES: Final = 4
 """OpenAI's own limit of stop sequences; other chat upstreams have the same or none."""

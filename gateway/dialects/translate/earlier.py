@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.dialects.call_ids import maybe_id
-from gateway.dialects.records import Json
+from gateway.dialects.wire.call_ids import maybe_id
+from gateway.dialects.wire.records import Json
 
 NO_RESULT: Final = "[There is no result: the call was interrupted.]"
 """The result of a call that the conversation has none of."""

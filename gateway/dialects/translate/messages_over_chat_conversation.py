@@ -18,17 +18,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway.base.money import WEB_SEARCH
-from gateway.dialects.call_ids import shape_name
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import STATE, add_state
-from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.upstream import THINKING, shape_input
-from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
-from gateway.dialects.records import Json, Target
-from gateway.dialects.schemas import shape_root
+from gateway.dialects.translate.earlier import pair_calls, tell
+from gateway.dialects.translate.pivot import DEFAULT_FILENAME, make_file, make_text
+from gateway.dialects.translate.schemas import shape_root
+from gateway.dialects.wire.call_ids import shape_name
 from gateway.dialects.wire.fields import dump_request, is_link
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.records import Json, Target
 
 MAX_TOOL_NAME_CHARS: Final = 64
 """Characters of a tool's name: OpenAI's own limit; the messages dialect allows 128."""

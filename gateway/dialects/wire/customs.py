@@ -10,10 +10,10 @@ import json
 import re
 from typing import Final
 
-from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.halves import JsonMender
 from gateway.dialects.wire.jsonbytes import maybe_loads
+from gateway.dialects.wire.records import Json
 
 INPUT_KEY: Final = "input"
 """The argument of a custom tool's function."""

@@ -24,7 +24,10 @@ from gateway.base.errors import GatewayError
 from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions
 from gateway.base.usage import Expected, Metered, Reported
-from gateway.dialects.records import (
+from gateway.dialects.wire.billed import read_bill_options
+from gateway.dialects.wire.jsonbytes import maybe_loads
+from gateway.dialects.wire.kinds import TOO_LONG
+from gateway.dialects.wire.records import (
     DEFAULT_KIND,
     CompletionRequest,
     Event,
@@ -37,9 +40,6 @@ from gateway.dialects.records import (
     ReplyUsage,
     Target,
 )
-from gateway.dialects.wire.billed import read_bill_options
-from gateway.dialects.wire.jsonbytes import maybe_loads
-from gateway.dialects.wire.kinds import TOO_LONG
 from gateway.dialects.wire.sse import DONE_DATA, read_object
 from gateway.dialects.wire.usage import edit_model
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.customs import INPUT_KEY
 from gateway.dialects.messages.upstream import maybe_thinking, read_input
-from gateway.dialects.records import Json
+from gateway.dialects.translate import pivot
+from gateway.dialects.wire.customs import INPUT_KEY
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
+from gateway.dialects.wire.records import Json
 
 CACHE_MARK: Final = "cache_control"
 """The upstream's cache mark, which chat callers may use, too."""
