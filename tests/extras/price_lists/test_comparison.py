@@ -16,7 +16,9 @@ from gateway.config.records import Model
 from gateway.config.settings import MAX_PRICE
 from gateway.extension import find_kinds
 from gateway.extras.price_lists.verbs import Comparison, overlay, propose
+from tests.extras.price_lists import plain
 from tests.extras.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
+from tests.support.extras import need_extra
 
 PRICE = "price = { input = 3, cached_input = 0.3, output = 15 }"
 SAME = {"input_mtok": 3, "cache_read_mtok": 0.3, "output_mtok": 15}
@@ -225,3 +227,10 @@ def dump(listed: dict[str, Any]) -> str:
 
 def test_the_providers_of_these_tests_are_known() -> None:
     assert PROVIDERS.count("base_url") == 2
+
+
+@need_extra("audio")
+def test_a_price_by_the_minute_is_not_compared() -> None:
+    lines = ['kind = "audio"', "price = { minute = 1 }"]
+    told = plain.compare(lines, "openai/m", {"m": SAME})
+    assert told == ["not compared", ("its input is seconds",), [], []]
