@@ -1,4 +1,4 @@
-"""What an extra may bring: all that the core knows of extras.
+"""The records by which an extra joins the core: all that the core knows of extras.
 
 An extra is a folder `extras/NAME` with all of one addition: settings, paths, documents. Its `__init__`
 has an `Extra` named `EXTRA`, whose functions import the rest of the folder when they are called. Extras
@@ -81,7 +81,7 @@ class Started:
     add_routes: Callable[[Application], object] = lambda _: None
     """Adds paths elsewhere. All extras have been started by then, so it may look for what others offer."""
     offers: Sequence[object] = ()
-    """What other extras may find by its type with `Gateway.find_offers`."""
+    """Objects that other extras find by their type with `Gateway.find_offers`."""
     reconfigure: Callable[[], object] = lambda: None
     """Called when `Gateway.config` has changed."""
     run: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
@@ -92,7 +92,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a first start shows of an extra, only once, besides the key of an account."""
+    """An extra's part of the text of a first start, which is shown once."""
 
     lines: str = field(repr=False)
     """Stand below the key."""
@@ -106,13 +106,13 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
-    """What an extra adds. A function imports what it needs when it is called."""
+    """An extra. Its functions import what they need when they are called."""
 
     needs: Sequence[str] = ()
     """The extras that it imports."""
     adds: Mapping[str, Callable[[], object]] = field(default_factory=dict)
-    """What it adds to other extras by their names, as those say. It may import that one there, and is called only
-    if that one is in the installation."""
+    """Functions by the name of another extra, which says what they return. They may import it, and are called
+    only if it is in the installation."""
     tables: Mapping[str, Table] = field(default_factory=dict)
     """Its tables in gateway.toml by name; `Config.find` returns the record of what was read. Behind a point
     stands a table in another one, such as `billing.stripe`, which has a record only if the file has it."""

@@ -3,7 +3,6 @@
     keys       what makes or reads secrets: keys, and codes that people type
     observations   what was refused; an audit, of which extras are told if it fails; asks the
                serving process to read gateway.toml again
-    backups    copies of a whole ledger in new files
     fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the
                names of processes that serve
     views      the fields of accounts, keys, entries and receipts

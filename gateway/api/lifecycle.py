@@ -143,7 +143,7 @@ UNCOMMITTED: Final = (
     (False,     Owed.NOTHING,    Last.ERROR),
     (True,      Owed.USAGE,      Last.ERROR),
 )  # fmt: skip
-"""What happens if a charge is not committed in time, see `ServingLedger.settle`. A JSON reply's charge
+"""The verdict on a charge that is not committed in time, see `ServingLedger.settle`. A JSON reply's charge
 is withdrawn, as nothing was delivered; a stream's charge stays queued."""
 
 UNCONCLUDED: Final = Verdict("internal_error", 500, Owed.NOTHING, Last.ERROR)

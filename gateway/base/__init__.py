@@ -1,4 +1,4 @@
-"""What all other folders use.
+"""Modules that all other folders use.
 
 errors      whose fault a failure is, and what the caller is told
 money       amounts in nano-units, prices, the cost of tokens

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeVar, get_args
 
-from gateway.admin import backups, observations, views
+from gateway.admin import observations, views
 from gateway.admin.fields import Fields, write_csv
 from gateway.admin.keys import add_key
 from gateway.base.process import ExitCode
@@ -182,7 +182,7 @@ def backup(command: Command, file: Path) -> None:
             f"{location} is not copied to a file: backups of a database of PostgreSQL are its own,"
             " pg_dump, or base backups with WAL archiving. `export` writes a ledger to a file"
         )
-    size = backups.back_up(command.open_books(), file)
+    size = command.open_books().back_up(file)
     command.show({"file": str(file), "bytes": size})
     command.say(f"{location} is copied to {file}, {size} bytes.")
 

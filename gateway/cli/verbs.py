@@ -59,7 +59,7 @@ WORDS: Final[Mapping[str, str]] = {
     "receipt": "Show how one call ended, what it used, and what it cost.",
     "refund": "Give back what a request cost, or a part of it, once.",
 }
-"""What the first words of the verbs are for, in the order of the help; those of extras follow."""
+"""Summaries of the verbs' first words, in the order of the help; those of extras follow."""
 DEFAULT: Final = "serve"
 DEFAULT_CONFIG: Final = "gateway.toml"
 
@@ -105,7 +105,7 @@ METAVARS: Final[Mapping[Callable[[str], object], str]] = {
     read.new_file: "FILE",
     read.start: "TIME",
 }
-"""What the help calls the values that these functions parse."""
+"""The help's names of the values that these functions parse."""
 
 
 def arg(

@@ -59,7 +59,7 @@ join_large: Final = partial(
 
 @dataclass(frozen=True, kw_only=True)
 class Formats:
-    """What callers and providers speak: the core's share, an extra's, or all of them together."""
+    """The formats of callers and providers: the core's share, an extra's, or all of them together."""
 
     callers: Mapping[str, Caller] = field(default_factory=dict)
     """Keys are their names."""

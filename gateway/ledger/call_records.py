@@ -93,7 +93,7 @@ class OutcomeWords:
     """An outcome in words."""
 
     by: Literal["caller", "upstream", "gateway"] | None
-    """Who ended the request; None while it is in flight."""
+    """The party that ended the request; None while it is in flight."""
     label: str
     """A few words, for a column."""
     sentence: str

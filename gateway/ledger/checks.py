@@ -1,4 +1,4 @@
-"""Checks of operators' and holders' input: names, notes, amounts, limits and dates.
+"""Checks of operators' and holders' input: names, notes, amounts, limits, dates and new files.
 
 The books make them before a change. Each raises Refused; `field` is the name of the checked input in
 forms.
@@ -6,13 +6,15 @@ forms.
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from gateway.base.money import MAX_AMOUNT_NANO
 from gateway.ledger.key_records import LIMITS, Allowance, KeyTerms, Terms
-from gateway.ledger.records import OTHER_ACTORS, SCRIPT_ACTOR, Refused
+from gateway.ledger.records import OTHER_ACTORS, SCRIPT_ACTOR, Conflict, NotFound, Refused
 
 _LIKE: Final = str.maketrans("01lıіιӏсѕуеорορаαтτмԁпгкκвь", "oiiiiiicsyeopopaattmdnrkkbb")
 """Digits and letters of other scripts that look like letters of `OTHER_ACTORS`."""
@@ -134,3 +136,11 @@ def require_key_terms(terms: KeyTerms, now_ms: int) -> None:
 def require_allowance(allowance: Allowance | None, field: str = "amount") -> None:
     if allowance is not None:
         require_above_zero("the budget's amount", allowance.amount_nano, field)
+
+
+def require_new(target: Path, what: str) -> None:
+    """Raise Conflict if there is such a file, NotFound if there is no such folder."""
+    if os.path.lexists(target):
+        raise Conflict(f"{target} exists already; {what} overwrites nothing")
+    if not target.parent.is_dir():
+        raise NotFound(f"there is no folder {target.parent}")

@@ -21,7 +21,7 @@ log = logging.getLogger("gateway.ledger")
 
 
 class Opener(Protocol):
-    """What a kind of database does at one location, for the functions below.
+    """A kind of database at one location, as the functions below use it.
 
     It imports the database's modules when it is called: a command uses few of them.
     """

@@ -70,7 +70,7 @@ EntryKind = Literal["credit", "code", "card", "charge", "correction"]
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, and from which address.
+    """The person or process that acts, and its address.
 
     The name is an account's, `token NAME` or `cli (alice)`.
     """
@@ -208,7 +208,7 @@ class StandingView:
     """Keys that work at present."""
     last_used_ms: int | None
     more: Mapping[str, object] = field(default_factory=dict)
-    """What extras tell of it, by its name in JSON."""
+    """Members that extras add to it, by their names in JSON."""
 
     @property
     def days_left(self) -> int | None:

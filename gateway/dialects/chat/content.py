@@ -1,4 +1,4 @@
-"""What a chat reply says: its text and reasoning, pictures and recordings, and their bytes for an estimate."""
+"""Read the content of a chat reply: text and reasoning, pictures and recordings, and their bytes for an estimate."""
 
 from __future__ import annotations
 

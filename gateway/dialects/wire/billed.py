@@ -106,7 +106,7 @@ BILLED_TOOLS: Final = frozenset(
 )
 """Tools that a model can allow, by name or all together."""
 BILLED_NAMES: Final = BILLED_TOOLS.union(BILLED, {INPUT_AUDIO})
-"""What the `allow` of every model can name; kinds of models may have more."""
+"""The names that the `allow` of every model can have; kinds of models may have more."""
 _FREE_TOOLS: Final = frozenset(
     # Tools that the caller runs itself.
     {"apply_patch", "bash", "computer", "computer_use", "custom", "function", "local_shell"}

@@ -28,7 +28,7 @@ _HEX_CHARS: Final = 8
 """Hex characters of a reply's mark: enough to tell the replies of a conversation apart."""
 _MARKED: Final = re.compile(rf"(.+){_MARK}([0-9a-f]{{8}})-[0-9a-f]{{8}}", re.DOTALL)
 _RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d)[A-Za-z0-9]{8,}")
-"""What an id has that does not repeat: ids that count have fewer characters, or no digits among them."""
+"""Matches an id that does not repeat: ids that count have fewer characters, or no digits among them."""
 _COUNTED: Final = re.compile(r"0{4,}\d*")
 
 

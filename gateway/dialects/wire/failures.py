@@ -39,7 +39,7 @@ _STATUSES: Final = {
     **dict.fromkeys(("permissionerror", "permissiondenied"), 403),
     **dict.fromkeys(("notfounderror", "modelnotfound"), 404),
 }
-"""What the other types and codes of an error inside a 200 mean."""
+"""The statuses meant by the other types and codes of an error inside a 200."""
 _BY_STATUS: Final = {
     429: BY_NAME["ratelimitexceeded"],
     **dict.fromkeys((503, 529), BY_NAME["serverisoverloaded"]),

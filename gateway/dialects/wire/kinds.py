@@ -26,7 +26,7 @@ class Kind:
     names: frozenset[str]
     """The providers' codes, types and statuses, in lower case and without separators."""
     words: re.Pattern[str]
-    """What their texts say where no code tells it."""
+    """Matches their texts where no code tells the kind."""
     kept: frozenset[str]
     """Other codes of OpenAI's for it, which are passed on as they are."""
 

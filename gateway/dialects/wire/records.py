@@ -62,7 +62,7 @@ InputUnit = Literal["token", "character", "second"]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What commands that read the configuration need to know of a provider's `dialect`.
+    """A value of a provider's `dialect`, as commands that read the configuration need it.
 
     They need not import the dialect itself, which takes 0.1 s.
     """
@@ -101,7 +101,7 @@ class Pricing:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a model makes. Each kind is served on paths of its own, so nothing is served by accident."""
+    """The product of a model. Each kind is served on paths of its own, so nothing is served by accident."""
 
     pricings: Sequence[Pricing]
     """The first one whose mark is stated counts; the last has none."""

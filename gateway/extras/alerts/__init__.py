@@ -4,14 +4,13 @@ Without it nobody is told: the log, the console and the commands show what is wr
 and the ledger keeps what was queued.
 
 settings   the table [alerts] of gateway.toml
-records    alerts, and where they go
+records    alerts, where they go, and how they are shown
 book       the tables of alerts, see `tables.sql`
 watch      the chore: finds what is wrong with providers, usage, budgets, backups; queues what is new
 delivery   delivers what is due, with back-off: a signed request to a webhook, whose address may not
            be forbidden, or a run of the command
 mismatch   tells of books that do not add up
 verbs      `alerts list` and `alerts test`
-views      an alert as operators and holders see it
 console    where the console is: operators see the latest, everybody sets a webhook; `static` has both
 
 No request waits for this: the chore runs every few seconds, on the ledger in a thread, and does

@@ -10,9 +10,8 @@ from gateway.admin import observations
 from gateway.base.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import check_holder_url
-from gateway.extras.alerts.records import Hook
+from gateway.extras.alerts.records import ALERT, Hook
 from gateway.extras.alerts.settings import Alerts
-from gateway.extras.alerts.views import ALERT
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.fields import ConsoleError, invalid_field
 from gateway.extras.console.routes import Answer, ConsoleRequest, route

@@ -12,7 +12,8 @@ from typing import Final, Literal
 
 import orjson
 
-from gateway.base.times import format_iso
+from gateway.admin.fields import Fields
+from gateway.base.times import format_iso, format_moment
 
 AlertKind = Literal[
     "low_balance",
@@ -113,3 +114,23 @@ def write_alert(alert: Alert, alert_id: str, account: str | None, now_ms: int) -
         "at": format_iso(now_ms),
     }
     return orjson.dumps(body).decode()
+
+
+def _describe_delivery(alert: AlertView) -> str:
+    if alert.delivered_ms is not None:
+        return f"delivered {format_moment(alert.delivered_ms)}"
+    word = "given up" if alert.next_try_ms is None else "waits"
+    return f"{word}: {alert.reason}" if alert.reason else word
+
+
+ALERT: Final = Fields[AlertView](
+    *("id", "channel", "kind", "text", "created_ms", "next_try_ms", "attempts", "delivered_ms"),
+    "reason",
+    table=(
+        ("RAISED UTC", "created_ms"),
+        ("BY", "channel"),
+        "kind",
+        ("STATE", _describe_delivery),
+        "text",
+    ),
+)

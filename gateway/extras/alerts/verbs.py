@@ -8,9 +8,8 @@ from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
 from gateway.config.load import load_config
 from gateway.extras.alerts.book import AlertBook
-from gateway.extras.alerts.records import Alert, make_alert_id
+from gateway.extras.alerts.records import ALERT, Alert, make_alert_id
 from gateway.extras.alerts.settings import Alerts
-from gateway.extras.alerts.views import ALERT
 
 
 @verb(

@@ -1,4 +1,4 @@
-"""What the embedded provider answers: a second of silence, and the length of a recording."""
+"""The embedded provider's answers: a second of silence, and the length of a recording."""
 
 from __future__ import annotations
 

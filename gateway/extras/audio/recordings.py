@@ -25,7 +25,7 @@ sample. The fields left out follow from these; wrong values in them would not ch
 _PCM: Final = 1
 """The form of uncompressed samples."""
 _SAMPLES, _CHANNELS, _BITS = range(8_000, 192_001), range(1, 9), range(8, 33)
-"""What recordings have. A head with more would make any file a second long."""
+"""The rates, channels and sizes of samples in recordings. A head with more would make any file a second long."""
 _FLAC: Final = struct.Struct(">18xQ")
 """The beginning of a FLAC file behind `fLaC`: samples a second (20 bits), channels and bits of a sample
 (8 bits), all samples (36 bits)."""

@@ -5,9 +5,8 @@ times are neither looked up nor compared with their entries by an audit; what wa
 
     webhook   the address at which the provider tells what was paid; starts all of it
     settings  the table [billing.stripe] of gateway.toml; the smallest amounts of currencies
-    records   orders, and what the provider tells of them
+    records   orders, what the provider tells of them, and how they are shown
     book      the tables of orders, see `tables.sql`; `proof.sql` has the checks of an audit
-    views     orders as operators and holders see them
     verbs     `orders`
     console   paying and receipts for holders, orders and fees for operators; `static` has the pages
     stripe    the only provider, by Stripe's package

@@ -13,8 +13,7 @@ from gateway.api.state import Gateway
 from gateway.base.money import describe_amount
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.cashier import Cashier
-from gateway.extras.cards.records import OrderState, OrderView
-from gateway.extras.cards.views import ORDER, SOLD_ORDER
+from gateway.extras.cards.records import ORDER, SOLD_ORDER, OrderState, OrderView
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.fields import ConsoleError, invalid_field, not_found
 from gateway.extras.console.lists import Json, read_page

@@ -7,8 +7,7 @@ from typing import get_args
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, choice, verb
 from gateway.extras.cards.book import OrderBook
-from gateway.extras.cards.records import OrderState
-from gateway.extras.cards.views import SOLD_ORDER
+from gateway.extras.cards.records import SOLD_ORDER, OrderState
 
 
 @verb(

@@ -3,10 +3,9 @@
 Without it no code can be made or redeemed, and an audit does not compare those that were with their
 entries, which stay. Credit is given by the operator then, or bought by card.
 
-    records    codes and their batches
-    book       the table `codes`, see `tables.sql`; `proof.sql` has the checks of an audit
-    codes      make codes, and redeem one that somebody typed
-    views      codes as operators see them
+    records    codes and their batches, and how operators see them
+    book       make codes, and redeem one that somebody typed; the table `codes`, see `tables.sql`;
+               `proof.sql` has the checks of an audit
     verbs      `code make`, `code list`, `code void`
     console    where the console is: operators make, list and void codes, holders redeem them
     static     the console's page of codes, and the form on its page Billing

@@ -7,10 +7,9 @@ from typing import Final, get_args
 
 from gateway.admin import views
 from gateway.base.money import describe_amount
-from gateway.extras.codes import codes
+from gateway.extras.codes import book
 from gateway.extras.codes.book import CodeBook
-from gateway.extras.codes.records import CodeStatus
-from gateway.extras.codes.views import CODE, NEW_CODES
+from gateway.extras.codes.records import CODE, NEW_CODES, CodeStatus
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.fields import too_many_tries
 from gateway.extras.console.lists import read_page
@@ -51,9 +50,9 @@ def list_codes(books: Books, request: ConsoleRequest) -> Answer:
 def make_codes(books: Books, request: ConsoleRequest) -> Answer:
     with request.fields as fields:
         amount_nano = fields.need_amount_nano("amount")
-        count = fields.need_integer("count", 1, codes.MAX_CODES)
+        count = fields.need_integer("count", 1, book.MAX_CODES)
         expires_ms, note = fields.moment_ms("expires"), fields.text("note") or ""
-    made = codes.make_codes(books, amount_nano, count, expires_ms=expires_ms, note=note.strip())
+    made = book.make_codes(books, amount_nano, count, expires_ms=expires_ms, note=note.strip())
     return Answer(NEW_CODES.describe(made), 201, kept={"batch": made.batch})
 
 
@@ -81,7 +80,7 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
     if wait_seconds := tries.take(account.id):
         message = f"You tried too many wrong codes. Try again in {-(-wait_seconds // 60)} minutes."
         raise too_many_tries(wait_seconds, message)
-    entry = codes.redeem(books, account.name, code)
+    entry = book.redeem(books, account.name, code)
     tries.give_back(account.id)
     balance_nano = books.accounts.read(account.name).balance_nano
     return Answer(

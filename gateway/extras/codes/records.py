@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
-from gateway.base.times import format_moment
+from gateway.admin.fields import Fields
+from gateway.admin.views import describe_status
+from gateway.base.times import format_moment, unix_ms
 from gateway.ledger.records import Refused
 
 CodeStatus = Literal["open", "redeemed", "void", "expired"]
@@ -77,3 +79,25 @@ class InvalidCode(Refused):
             code="code_invalid",
             field="code",
         )
+
+
+def describe_code_state(code: CodeView) -> str:
+    ended_ms = {"redeemed": code.redeemed_ms, "void": code.voided_ms}
+    return describe_status(code.status(unix_ms()), code.expires_ms, **ended_ms)
+
+
+CODE: Final = Fields[CodeView](
+    *("id", "batch", "display", "amount_nano", "status", "note", "created_ms", "created_by"),
+    *("expires_ms", "redeemed_ms", "redeemed_by", "voided_ms"),
+    table=(
+        *("id", "batch"),
+        ("CODE", "display"),
+        "amount_nano",
+        ("STATE", describe_code_state),
+        ("BY", "redeemed_by"),
+        "note",
+    ),
+)
+"""A code without its secret."""
+NEW_CODES: Final = Fields[NewCodes]("batch", "codes", "amount_nano", "expires_ms", "created_ms")
+"""A batch with its codes, which are shown only this once."""

@@ -7,10 +7,8 @@ from typing import get_args
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, choice, flag, make_expiry, verb
-from gateway.extras.codes.book import CodeBook
-from gateway.extras.codes.codes import make_codes
-from gateway.extras.codes.records import CodeStatus
-from gateway.extras.codes.views import CODE, NEW_CODES
+from gateway.extras.codes.book import CodeBook, make_codes
+from gateway.extras.codes.records import CODE, NEW_CODES, CodeStatus
 
 
 @verb(

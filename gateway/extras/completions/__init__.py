@@ -3,7 +3,6 @@
 Without it there are no models of `kind = "completion"`.
 
 dialect     the API: requests, replies, streams
-multiplied  the fields that make more of it than is counted
 demo        what the embedded provider answers
 """
 
@@ -11,12 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.dialects.wire.multiplied import other_inputs
 from gateway.dialects.wire.records import IN_AND_OUT, Kind
 from gateway.extension import Extra
-from gateway.extras.completions.multiplied import MULTIPLIED
 
 if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
+
+
+MULTIPLIED = other_inputs("prompt")
+"""The fields that make more of it than is counted."""
 
 
 def _find_formats() -> Formats:

@@ -1,4 +1,4 @@
-"""What the embedded provider answers: the words of the prompt, continued by themselves."""
+"""The embedded provider's answer: the words of the prompt, continued by themselves."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext,
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import edit_model, find_chunk_usage, read_openai_usage
-from gateway.extras.completions.multiplied import MULTIPLIED
+from gateway.extras.completions import MULTIPLIED
 
 MAX_BEST_OF: Final = 20
 """Texts generated to return the best of them. All are charged. OpenAI's own limit."""

@@ -1,4 +1,4 @@
-"""What other extras add to the console: routes, pages, parts of pages, credentials. Each names it in its `Extra.adds`."""
+"""Routes, pages, parts of pages and credentials that other extras add to the console by their `Extra.adds`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """What an extra adds. Its routes are made by the decorators of `routes`, as it is imported."""
+    """The share of one extra. Its routes are made by the decorators of `routes`, as it is imported."""
 
     scripts: Sequence[Path] = ()
     """The folders of its scripts, which are served beside the console's."""

@@ -1,4 +1,4 @@
-"""What a first start shows: a link that signs in as the operator."""
+"""Make the link of a first start, which signs in as the operator."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 Without it there are no models of `kind = "embedding"`.
 
 dialect     OpenAI's API, which providers of the chat and responses dialects serve
-multiplied  the fields that make more of it than is counted
 demo        what the embedded provider answers
 """
 
@@ -11,13 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.dialects.wire.multiplied import other_inputs
 from gateway.dialects.wire.records import Kind, Pricing
 from gateway.extension import Extra
-from gateway.extras.embeddings.multiplied import MULTIPLIED
 
 if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
 
+MULTIPLIED = other_inputs("input")
+"""The fields that make more of it than is counted."""
 _KIND = Kind(
     (Pricing(frozenset({"input"})),), MULTIPLIED, one_model_as="vectors of two models do not mix"
 )

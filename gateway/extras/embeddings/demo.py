@@ -1,4 +1,4 @@
-"""What the embedded provider answers: vectors without a meaning."""
+"""The embedded provider's answer: vectors without a meaning."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
-from gateway.extras.embeddings.multiplied import MULTIPLIED
+from gateway.extras.embeddings import MULTIPLIED
 
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""

@@ -1,4 +1,4 @@
-"""What the embedded provider answers: a picture of one pixel."""
+"""The embedded provider's answer: a picture of one pixel."""
 
 from __future__ import annotations
 

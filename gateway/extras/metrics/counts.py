@@ -154,7 +154,7 @@ FAULTS: Final[Mapping[Outcome, str]] = {
     "internal_error": "gateway",
     "interrupted": "gateway",
 }
-"""Who is at fault for an outcome; "" for nobody."""
+"""The party at fault for an outcome; "" for nobody."""
 
 _MODEL: Final = ("gen_ai_request_model", "gen_ai_provider_name")
 _OPERATION: Final = ("gen_ai_operation_name", *_MODEL)
@@ -300,4 +300,4 @@ GAUGES: Final[tuple[tuple[Family, Callable[[Gateway], Mapping[Labels, float]]], 
         lambda gateway: {(): int(gateway.ledger.writable)},
     ),
 )
-"""What is read at a scrape."""
+"""Gauges, which are read at a scrape."""

@@ -19,7 +19,7 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from gateway.admin.backups import require_new
+from gateway.ledger import checks
 from gateway.ledger.opening import make_ledger
 from gateway.ledger.records import AuditReport, BadRecord, Conflict, Location, MoveRecord, NotFound
 from gateway.ledger.sql.books import Books
@@ -33,7 +33,7 @@ def export_ledger(books: Books, target: Path) -> dict[str, int]:
 
     Raises Conflict if the file exists, NotFound if there is no such folder, OSError.
     """
-    require_new(target, "an export")
+    checks.require_new(target, "an export")
     try:
         # O_EXCL: a file that another process made meanwhile is neither followed nor overwritten.
         with (

@@ -1,4 +1,4 @@
-"""What is kept in memory: responses by account, the oldest leaves first.
+"""Keep responses in memory by account; the oldest leaves first.
 
 A response is kept with the whole conversation before it, so none depends on another that may be gone.
 Each text is there once for each account: a conversation of sixty turns is not kept sixty times. All
@@ -96,7 +96,7 @@ class Shelf:
 
 
 class Shelves:
-    """What all accounts have. The caller's clock, in seconds, decides how old it is."""
+    """The responses of all accounts. The caller's clock, in seconds, decides how old one is."""
 
     def __init__(self, settings: Responses) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""What people read of many calls: lists of calls, sums of usage, statements of a month.
+"""Report on many calls: lists of calls, sums of usage, statements of a month.
 
 Without it the ledger writes the same sums, and nobody reads them: a call is found by its id with
 `receipt`, a balance with `account show` and `entries`. The console is not there either.

@@ -20,7 +20,7 @@ OUTCOMES: Final[dict[OutcomeFilter, str]] = {
     "failed": "any failure",
     **{outcome: words.label for outcome, words in OUTCOME_WORDS.items()},
 }
-"""What lists of calls can be asked for, in words."""
+"""The filters of a list of calls, in words."""
 
 
 def _describe_call_end(call: CallView) -> str:

@@ -3,7 +3,6 @@
 Without it there are no models of `kind = "rerank"`.
 
 dialect     the API of Cohere and Jina
-multiplied  the fields that make more of it than is counted
 demo        what the embedded provider answers
 """
 
@@ -11,13 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.dialects.wire.multiplied import other_inputs
 from gateway.dialects.wire.records import Kind, Pricing
 from gateway.extension import Extra, Started, find_formats
-from gateway.extras.rerank.multiplied import MULTIPLIED
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
     from gateway.dialects.formats import Formats
+
+
+# `texts` is TEI's name of the documents. Callers send one of both.
+MULTIPLIED = other_inputs("documents", "query", "texts")
+"""The fields that make more of it than is counted."""
 
 
 def _find_formats() -> Formats:

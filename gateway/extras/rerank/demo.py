@@ -1,4 +1,4 @@
-"""What the embedded provider answers: documents in the order of the query's words in them."""
+"""The embedded provider's answer: documents in the order of the query's words in them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, Target
 from gateway.dialects.wire.usage import read_openai_usage
-from gateway.extras.rerank.multiplied import MULTIPLIED
+from gateway.extras.rerank import MULTIPLIED
 
 UNIT_DOCUMENTS: Final = 100
 """Documents of a search unit, as Cohere counts them. Cohere splits long documents and counts the

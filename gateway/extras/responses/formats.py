@@ -1,4 +1,4 @@
-"""What the extra adds to the tables of dialects, translations and counts."""
+"""The extra's rows in the tables of dialects, translations and counts."""
 
 from __future__ import annotations
 

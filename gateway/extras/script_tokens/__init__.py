@@ -3,10 +3,8 @@
 Without it only people reach that API, by signing in; tokens that were made stay in the ledger, and are refused
 like any unknown sender. Its verbs work without the console, where tokens open nothing.
 
-    records    tokens, and their roles
-    book       the table `tokens`, see `tables.sql`
-    tokens     make a token, and find one by its secret
-    views      a token as operators see it
+    records    tokens, their roles, and how operators see them
+    book       make a token, and find one by its secret; the table `tokens`, see `tables.sql`
     verbs      `token add`, `token list`, `token revoke`
     console    where the console is: the routes for tokens, and who sends a request with one
     static     the console's page of tokens

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
 
-from gateway.extras.script_tokens.records import TokenRole, TokenTerms, TokenView
+from gateway.admin import keys
+from gateway.base.ids import digest
+from gateway.extras.script_tokens.records import PREFIX, NewToken, TokenRole, TokenTerms, TokenView
+from gateway.ledger import checks
 from gateway.ledger.records import Conflict, LedgerError, NotFound, StoredSecret
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, Value
 
 USED_EVERY_MS: Final = 60_000
@@ -81,3 +87,22 @@ class TokenBook(Part):
 
 def _view(row: Columns) -> TokenView:
     return TokenView(row[0], TokenTerms(*row[1:4]), *row[4:])
+
+
+_TOKEN_BYTES: Final = 32
+"""Random bytes of a token, 43 characters: 256 bits cannot be guessed."""
+_TOKEN: Final = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
+
+
+def add_token(books: Books, terms: TokenTerms) -> NewToken:
+    """Create a token. Only the returned record contains the secret."""
+    checks.require_text("the token's name", terms.name, checks.MAX_NAME_CHARS, "name")
+    if terms.expires_ms is not None:
+        checks.require_expiry("the token's expiry", terms.expires_ms, books.clock())
+    secret = PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
+    return NewToken(TokenBook(books).create(terms, keys.store("tok", secret)), secret)
+
+
+def find_token(books: Books, secret: str) -> TokenView | None:
+    """Return the token of a secret, also if it has ended; None if there is none."""
+    return TokenBook(books).find(digest(secret)) if _TOKEN.fullmatch(secret) else None

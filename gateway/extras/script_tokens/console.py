@@ -15,10 +15,9 @@ from gateway.extras.console.fields import ConsoleError, too_many_tries
 from gateway.extras.console.routes import Answer, ConsoleRequest, route
 from gateway.extras.console.session import require_fresh
 from gateway.extras.console.state import ConsoleState
-from gateway.extras.script_tokens import tokens
+from gateway.extras.script_tokens import book
 from gateway.extras.script_tokens.book import TokenBook
-from gateway.extras.script_tokens.records import PREFIX, TokenRole, TokenTerms
-from gateway.extras.script_tokens.views import TOKEN
+from gateway.extras.script_tokens.records import PREFIX, TOKEN, TokenRole, TokenTerms
 from gateway.ledger.sql.books import Books
 
 _ENDED: Final = {
@@ -30,7 +29,7 @@ _ENDED: Final = {
 async def find_script(secret: str, call: Call, console: ConsoleState) -> Script:
     """Return the active token. Valid tokens are admitted however many wrong ones came before."""
     token, now_ms = await console.books_thread.run(
-        nobody(call), lambda books: (tokens.find_token(books, secret), books.clock())
+        nobody(call), lambda books: (book.find_token(books, secret), books.clock())
     )
     if token is None:
         # Only wrong tokens are counted: else strangers behind one address could lock a script out.
@@ -73,7 +72,7 @@ def add_token(books: Books, request: ConsoleRequest) -> Answer:
         role: TokenRole = fields.need_choice("role", get_args(TokenRole))
         expires_ms = fields.moment_ms("expires")
     require_fresh(books, request)
-    made = tokens.add_token(books, TokenTerms(name, role, expires_ms))
+    made = book.add_token(books, TokenTerms(name, role, expires_ms))
     described = TOKEN.describe(made.token, books.clock())
     return Answer({"token": described, "secret": made.secret}, 201)
 

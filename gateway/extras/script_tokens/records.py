@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gateway.admin.fields import Fields
+from gateway.admin.views import describe_status
+from gateway.base.times import unix_ms
 from gateway.ledger.records import SCRIPT_ACTOR
 
 PREFIX: Final = "gwt_"
@@ -57,3 +60,22 @@ class NewToken:
     token: TokenView
     secret: str = field(repr=False)
     """The token itself, which is shown once and stored nowhere."""
+
+
+def describe_token_state(token: TokenView) -> str:
+    status = token.status(unix_ms())
+    return describe_status(status, token.terms.expires_ms, revoked=token.revoked_ms)
+
+
+TOKEN: Final = Fields[TokenView](
+    *("id", "terms.name", "terms.role", "display", "status", "created_ms", "created_by"),
+    *("terms.expires_ms", "revoked_ms", "last_used_ms"),
+    table=(
+        *("id", "terms.name", "terms.role"),
+        ("TOKEN", "display"),
+        ("STATE", describe_token_state),
+        "last_used_ms",
+        ("BY", "created_by"),
+    ),
+)
+"""A token without its secret."""

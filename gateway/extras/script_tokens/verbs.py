@@ -8,10 +8,8 @@ from gateway.base.process import PROGRAM
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, choice, make_expiry, verb
-from gateway.extras.script_tokens.book import TokenBook
-from gateway.extras.script_tokens.records import TokenRole, TokenTerms
-from gateway.extras.script_tokens.tokens import add_token
-from gateway.extras.script_tokens.views import TOKEN
+from gateway.extras.script_tokens.book import TokenBook, add_token
+from gateway.extras.script_tokens.records import TOKEN, TokenRole, TokenTerms
 
 
 @verb(

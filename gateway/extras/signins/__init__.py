@@ -1,4 +1,4 @@
-"""Who signs in to accounts: people with passwords, one-time codes, sign-in links and sessions.
+"""Sign people in to accounts: passwords, one-time codes, sign-in links and sessions.
 
 Without it nobody signs in, so the console is missing, too. Rows of people and their sessions stay in the
 ledger; names of people in accounts are not kept free then, and a new role ends no session.

@@ -1,4 +1,4 @@
-"""What browsers say of themselves and keep: site, device, cookies.
+"""Read what browsers say of themselves and keep: site, device, cookies.
 
 The Host header proves nothing, as anybody can set it. It can only speak against a request: a browser
 sends the name that its page has, also if somebody made that name lead to this machine.

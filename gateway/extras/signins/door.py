@@ -89,7 +89,7 @@ class CodeNeeded(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Who signs in, and from where."""
+    """The browser of a try to sign in, and its address."""
 
     run: Run
     address: str
@@ -106,7 +106,7 @@ class Door:
     throttle: SignInThrottle = field(default_factory=SignInThrottle)
     hasher: PasswordHasher = field(default_factory=PasswordHasher)
     tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
-    """Of those who are signed in, at their password or a code."""
+    """Tries at a password or a code by people who are signed in."""
 
     async def sign_in(
         self,

@@ -19,6 +19,7 @@ from typing import Final
 
 from gateway.base.times import unix_ms
 from gateway.extension import find_ledger_tables
+from gateway.ledger.checks import require_new
 from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
 from gateway.ledger.sql import audit
 from gateway.ledger.sql.books import Books
@@ -224,6 +225,7 @@ class SqliteBooks(Books):
             return run_audit(self.connection, full=True, now_ms=self.clock())
 
     def back_up(self, target: Path) -> int:
+        require_new(target, "a backup")
         with self.reading():
             size = write_backup(self.connection, target)
         with suppress(LedgerError):  # a ledger that cannot be written needs a backup most

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from gateway.admin import observations
 from gateway.extras.alerts.book import AlertBook
-from gateway.extras.alerts.records import Alert
-from gateway.extras.alerts.views import ALERT
+from gateway.extras.alerts.records import ALERT, Alert
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.alerts.receiver import SECRET, Receiver, listen
 from tests.extras.alerts.test_watch import run_verb, write_alerts

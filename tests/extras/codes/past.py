@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gateway.base.money import NANO
-from gateway.extras.codes.book import CodeBook
-from gateway.extras.codes.codes import make_codes, redeem
+from gateway.extras.codes.book import CodeBook, make_codes, redeem
 from gateway.ledger.sql.books import Books
 from tests.support.served import OTHER
 

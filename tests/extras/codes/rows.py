@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.extras.codes.book import CodeBook
-from gateway.extras.codes.codes import make_codes, redeem
+from gateway.extras.codes.book import CodeBook, make_codes, redeem
 from gateway.ledger.sql.books import Books
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.admin import keys
 from gateway.base.money import NANO
-from gateway.extras.codes import codes
+from gateway.extras.codes import book
 from gateway.extras.codes.book import CodeBook
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
@@ -46,30 +46,30 @@ MOST: Final = 10**18
 def test_what_cannot_be_made_is_refused(
     books: Books, amount_nano: int, count: int, more: dict[str, Any], told: str
 ) -> None:
-    codes.make_codes(books, MOST, 1)
+    book.make_codes(books, MOST, 1)
     before = books.events.count(None)
     with pytest.raises(Refused) as refused:
-        codes.make_codes(books, amount_nano, count, **more)
+        book.make_codes(books, amount_nano, count, **more)
     assert f"{refused.value.field}: {refused.value}" == told
     assert books.events.count(None) == before
 
 
 def make_one(books: Books, expires_ms: int | None = None) -> str:
-    (code,) = codes.make_codes(books, 5 * NANO, 1, expires_ms=expires_ms).codes
+    (code,) = book.make_codes(books, 5 * NANO, 1, expires_ms=expires_ms).codes
     return code
 
 
 def test_a_code_has_80_bits_in_symbols_that_cannot_be_misread(books: Books) -> None:
     assert len(set(keys.ALPHABET)) == 32
     assert not set("0O1I") & set(keys.ALPHABET)
-    made = codes.make_codes(books, 1, 1000).codes
+    made = book.make_codes(books, 1, 1000).codes
     assert len(set(made)) == 1000
     assert all(CODE.fullmatch(code) for code in made)
     assert set("".join(made)) == {*keys.ALPHABET, "-"}, "every symbol is drawn"
 
 
 def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path: Path) -> None:
-    made = codes.make_codes(books, 5 * NANO, 3, expires_ms=NOW_MS + 1, note="spring")
+    made = book.make_codes(books, 5 * NANO, 3, expires_ms=NOW_MS + 1, note="spring")
     rows = read(path, "SELECT digest, last4, created_by, created_ms, note FROM codes ORDER BY id")
     assert rows == [
         (keys.digest_code(code), code[-4:], "cli", NOW_MS, "spring") for code in made.codes
@@ -85,7 +85,7 @@ def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(
     books: Books, clock: Clock
 ) -> None:
     used, void, expired = make_one(books), make_one(books), make_one(books, NOW_MS + 1)
-    codes.redeem(books, "root", used)
+    book.redeem(books, "root", used)
     _, found = CodeBook(books).read_page("open", None, None, None)
     CodeBook(books).void(next(one.id for one in found if one.last4 == void[-4:]))
     clock.now_ms += 1
@@ -93,7 +93,7 @@ def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(
     before, told = books.events.count(None), set()
     for text in (used, void, expired, unknown, "", "x", used + "2", used.replace("-", "0")):
         with pytest.raises(Refused) as refused:
-            codes.redeem(books, NAME, text)
+            book.redeem(books, NAME, text)
         told.add((str(refused.value), refused.value.code, refused.value.field, type(refused.value)))
     ((_, *parts, _),) = told
     assert parts == ["code_invalid", "code"]
@@ -104,4 +104,4 @@ def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(
 def test_a_code_works_until_the_millisecond_it_expires(books: Books, clock: Clock) -> None:
     code = make_one(books, NOW_MS + 10)
     clock.now_ms += 9
-    assert codes.redeem(books, NAME, code).amount_nano == 5 * NANO
+    assert book.redeem(books, NAME, code).amount_nano == 5 * NANO

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.admin import backups
 from gateway.admin.fields import name_process
 from gateway.base.process import find_version
 from gateway.config.records import Reload
@@ -201,7 +200,7 @@ async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> N
     console.gateway.missing_usages.note("demo", MODEL, 7_200_001)
     await add_key(console)
     with console.open_books() as books:
-        backups.back_up(books, tmp_path / "copy.db")
+        books.back_up(tmp_path / "copy.db")
         key_id = books.keys.read_all(HOLDER)[0].id
     account_id, pending = console.account_id(HOLDER), Past(key_id, 1, None)
     (request_id,) = add_calls(console.database, account_id, [pending])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.extras.script_tokens.records import TokenTerms, TokenView
-from gateway.extras.script_tokens.views import describe_token_state
+from gateway.extras.script_tokens.records import TokenTerms, TokenView, describe_token_state
 
 
 def describe_token(expires_ms: int | None, revoked_ms: int | None) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.extras.script_tokens.book import add_token
 from gateway.extras.script_tokens.records import TokenTerms
-from gateway.extras.script_tokens.tokens import add_token
 from gateway.ledger.sql.books import Books
 
 

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from gateway.extras.console.routes import Route
+from gateway.extras.script_tokens.book import add_token
 from gateway.extras.script_tokens.records import TokenRole, TokenTerms
-from gateway.extras.script_tokens.tokens import add_token
 from tests.extras.console.kit import API, Console, open_console
 from tests.extras.console.test_dispatch import call, every_route
 from tests.support.rows import each_row

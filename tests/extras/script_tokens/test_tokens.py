@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.extras.script_tokens.book import add_token, find_token
 from gateway.extras.script_tokens.records import TokenTerms
-from gateway.extras.script_tokens.tokens import add_token, find_token
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import read_kept

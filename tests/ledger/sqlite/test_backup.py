@@ -15,7 +15,6 @@ from stat import S_IMODE
 
 import pytest
 
-from gateway.admin import backups
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.queue import CallSum, Item, NotPendingError, Observations, RefusalSum
@@ -92,7 +91,7 @@ def test_backup_that_fails_leaves_no_file(tmp_path: Path) -> None:
     with SqliteBooks(place.path) as books:
         books.connection.execute("BEGIN")  # VACUUM refuses to run in a transaction
         with pytest.raises(LedgerError, match="the backup could not be made"):
-            backups.back_up(books, target)
+            books.back_up(target)
     assert list(target.parent.iterdir()) == []
 
 
@@ -122,7 +121,7 @@ def test_backup_removes_what_killed_ones_left(tmp_path: Path) -> None:
         path.touch()
     with under_way.open("rb") as file, SqliteBooks(place.path) as books:
         fcntl.flock(file, fcntl.LOCK_EX)
-        backups.back_up(books, target)
+        books.back_up(target)
     assert set(target.parent.iterdir()) == {target, under_way, *others}
 
 
@@ -145,7 +144,7 @@ def test_backup_begins_again_if_its_file_is_taken_for_a_remain(
 
     monkeypatch.setattr(tempfile, "mkstemp", make_and_lose)
     with SqliteBooks(place.path) as books:
-        backups.back_up(books, target)
+        books.back_up(target)
     assert removed
     assert list(target.parent.iterdir()) == [target]
     assert target.stat().st_mode & 0o777 == 0o600
