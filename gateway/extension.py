@@ -199,7 +199,8 @@ def find_formats() -> Formats:
 
 
 def find_missing(
-    kind: Literal["tables", "settings", "words", "key_places", "dialects", "kinds"], name: str
+    kind: Literal["tables", "settings", "words", "key_places", "dialects", "kinds", "ledger"],
+    name: str,
 ) -> str | None:
     """Say which extra a table, a setting, a verb and the like need; None if none is known for it."""
     extra = tomllib.loads(INDEX.read_text(encoding="utf-8"))[kind].get(name)

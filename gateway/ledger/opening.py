@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.base.times import unix_ms
-from gateway.extension import find_databases
+from gateway.extension import find_databases, find_ledger_tables, find_missing
 from gateway.ledger.base import COMMIT_SECONDS
-from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Location, MoveRecord
+from gateway.ledger.records import (
+    AuditReport,
+    BadRecord,
+    DatabaseUrl,
+    LedgerError,
+    Location,
+    MoveRecord,
+)
 from gateway.ledger.sql.books import Books
 
 if TYPE_CHECKING:
@@ -125,7 +132,21 @@ def make_ledger(
         BadRecord: the version is unknown, or a record has no place in a ledger of it.
         LedgerError: the ledger cannot be made.
     """
-    return find_opener(location).make_ledger(version, records, clock())
+    return find_opener(location).make_ledger(version, _leave_out(records), clock())
+
+
+def _leave_out(records: Iterable[MoveRecord]) -> Iterator[MoveRecord]:
+    """Leave out rows of extras' tables that stay where they are: a gateway without the extra exports them, too."""
+    known = find_ledger_tables().values()
+    here = {name for one in known for name in one.names}
+    stay = {name for one in known for name in one.stay}
+    gone: dict[str, str | None] = {}
+    for record in records:
+        table = record.table
+        if table not in here and gone.setdefault(table, find_missing("ledger", table)):
+            raise BadRecord(f"its table '{table}' {gone[table]}")
+        if table not in stay:
+            yield record
 
 
 def find_server(location: Location) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -10,8 +11,9 @@ import pytest
 
 from gateway import extension
 from gateway.ledger.opening import check_ledger, find_server, make_ledger, open_books, open_ledger
-from gateway.ledger.records import DatabaseUrl, LedgerError
+from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord
 from gateway.ledger.sqlite.books import SqliteBooks
+from tests.ledger.kit import make_place
 from tests.support.stand_in import URL, stand_in
 
 WHERE: Final = DatabaseUrl(URL)
@@ -50,3 +52,28 @@ def test_without_the_extra_its_name_is_told(
     monkeypatch.setattr(extension, "find_extras", dict)
     with pytest.raises(LedgerError, match=r"\[storage\] url needs (an|the) extra"):
         use(WHERE)
+
+
+def test_rows_of_extras_move_to_where_these_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the extra, rows that stay are exported, too: they are left out. Others are refused by its name."""
+    place = make_place(tmp_path)
+    with open_books(place.path) as books:
+        version, moving = books.read_records()
+        records = [*moving, MoveRecord("toys", {"id": 1}), MoveRecord("codes", {"id": "code_1"})]
+    known = {"toy": extension.LedgerTables(names=("toys", "codes"), stay=("toys", "codes"))}
+    monkeypatch.setattr("gateway.ledger.opening.find_ledger_tables", lambda: known)
+    assert make_ledger(tmp_path / "whole.db", version, records).ok
+    monkeypatch.setattr("gateway.ledger.opening.find_ledger_tables", dict)
+    with pytest.raises(BadRecord, match="its table 'codes' needs the extra \"codes\"; it is not"):
+        make_ledger(tmp_path / "part.db", version, [one for one in records if one.table != "toys"])
+    assert not (tmp_path / "part.db").exists()
+
+
+def test_the_index_names_the_extra_of_each_table() -> None:
+    index = tomllib.loads(extension.INDEX.read_text(encoding="utf-8"))["ledger"]
+    tables = {
+        name: one for one, its in extension.find_ledger_tables().items() for name in its.names
+    }
+    assert tables.items() <= index.items()

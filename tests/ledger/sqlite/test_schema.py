@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from stat import S_IMODE
@@ -17,7 +18,8 @@ from typing import Final
 
 import pytest
 
-from gateway.extension import find_ledger_tables
+from gateway import extension
+from gateway.extension import LedgerTables, find_ledger_tables
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -298,6 +300,62 @@ def test_an_extra_is_taken_away_and_comes_back(
             assert books.audit().problems == ()
         assert query(path, SCHEMA) == whole
     assert {**dump(old), "checkpoints": before["checkpoints"]} == before
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes an extra `toy` the only one, with a table of this version."""
+    folder = tmp_path / "extras/toy"
+    folder.mkdir(parents=True)
+    (folder / "tables_from_1.sql").write_text("ALTER TABLE toys ADD COLUMN color TEXT;\n")
+    monkeypatch.setattr(extension, "FOLDER", folder.parent)
+
+    def show(version: int) -> None:
+        columns = "id INTEGER PRIMARY KEY" + ", color TEXT" * (version - 1)
+        (folder / "tables.sql").write_text(f"CREATE TABLE toys ({columns}) STRICT;\n")
+        known = {"toy": LedgerTables(names=("toys",), version=version)}
+        monkeypatch.setattr(extension, "find_ledger_tables", lambda: known)
+
+    return show
+
+
+def test_tables_of_an_extra_have_a_version_of_their_own(
+    tmp_path: Path, toys: Callable[[int], None]
+) -> None:
+    """They are upgraded once, behind a copy; what is newer is refused, and nothing of it changes."""
+    old, new = tmp_path / "old.db", tmp_path / "new.db"
+    toys(1)
+    connect(old, create=True).close()
+    toys(2)
+    told: list[str] = []
+    connect(old, begin=told.append).close()
+    connect(new, create=True).close()
+    columns = "SELECT name FROM pragma_table_info('toys')"
+    assert query(old, columns) == query(new, columns) == [("id",), ("color",)]
+    assert [one.split()[0] for one in told] == ["upgrading", "copying", "upgrading"]
+    (copy,) = tmp_path.glob("old.db.version-*")
+    assert query(copy, columns) == [("id",)]
+    connect(old, begin=told.append).close()
+    assert len(told) == 3
+    toys(1)
+    for path in (old, new):
+        with pytest.raises(LedgerError, match='of the extra "toy" have version 2, newer'):
+            connect(path)
+
+
+def test_tables_of_an_extra_are_not_upgraded_under_a_server(
+    tmp_path: Path, toys: Callable[[int], None]
+) -> None:
+    path = tmp_path / "gateway.db"
+    toys(1)
+    connect(path, create=True).close()
+    lock = take_lock(path)
+    toys(2)
+    with pytest.raises(LedgerError, match="a gateway of an older version serves from it"):
+        connect(path)
+    os.close(lock)
+    connect(path).close()
+    assert query(path, "SELECT name, version FROM extra_tables") == [("toy", 2)]
 
 
 def test_a_ledger_of_this_version_is_stored() -> None:
