@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -265,6 +266,19 @@ def test_every_module_can_be_imported_first() -> None:
         used |= {one.rpartition("/")[0] for one in used} - {""}
         needed[own] = {one for one in used if not f"{own}/".startswith(f"{one}/")}
     TopologicalSorter(needed).prepare()
+
+
+def test_every_private_function_is_used() -> None:
+    """One that is named once is dead, or overrides what has another name by now."""
+    words = Counter(word for path in FILES for word in re.findall(r"\w+", path.read_text("utf-8")))
+    private = {
+        node.name: path.name
+        for path in FILES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.match(r"_[^_]", node.name)
+    }
+    assert {name: file for name, file in private.items() if words[name] == 1} == {}
 
 
 def measure_functions(path: Path) -> Iterator[tuple[str, int]]:

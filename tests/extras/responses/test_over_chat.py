@@ -284,6 +284,17 @@ def test_a_part_is_what_the_models_say(kind: Kind) -> None:
     assert make_part(kind, "a")[FORMS[kind].key] == "a"
 
 
+def test_a_summary_is_text_alone() -> None:
+    """Whatever else the model makes: pictures, calls and their arguments, reasoning."""
+    drawn = choice({"images": [{"image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]})
+    asked = {"input": [{"type": "compaction_trigger"}]}
+    data = stream(
+        choice({"reasoning_content": "hm"}), drawn, text("a"), fragment(0, "{}", id="c"), drawn
+    )
+    response = read_response(play_whole(data, asked))
+    assert [one["type"] for one in response["output"]] == ["compaction"]
+
+
 async def test_a_summary_in_the_making_keeps_its_stream_alive(
     launch: Launch, alpha: ScriptedUpstream
 ) -> None:
