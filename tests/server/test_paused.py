@@ -59,21 +59,23 @@ async def test_a_pause_is_nobodys_silence(launch: Launch, alpha: ScriptedUpstrea
                 await call.send(whole[-cut:])
             return await call.read_all()
 
-    async with asyncio.TaskGroup() as group, gateway.connect() as idle:
+    async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(stream()) for _ in range(STREAMS)]
-        tasks.append(group.create_task(stream(cut=9)))
         await until(lambda: len(alpha.exchanges) == STREAMS, "all streams")
+        # Only now: who is silent for two seconds before the pause is cut.
+        tasks.append(group.create_task(stream(cut=9)))
         await asyncio.sleep(0.5)
-        # Only now: a connection that really idles for `header_seconds` is closed.
-        await idle.send(request("GET", "/v1/models", {"Authorization": f"Bearer {key}"}))
-        await idle.read_all()
-        os.kill(gateway.process.pid, signal.SIGSTOP)
-        stopped.set()
-        await idle.send(whole)
-        await asyncio.sleep(STOP_SECONDS)
-        os.kill(gateway.process.pid, signal.SIGCONT)
-        await idle.read_head()
-        replies = [await task for task in tasks] + [await idle.read_all()]
+        async with gateway.connect() as idle:
+            await idle.send(request("GET", "/v1/models", {"Authorization": f"Bearer {key}"}))
+            await idle.read_all()
+            os.kill(gateway.process.pid, signal.SIGSTOP)
+            stopped.set()
+            await idle.send(whole)
+            await asyncio.sleep(STOP_SECONDS)
+            os.kill(gateway.process.pid, signal.SIGCONT)
+            await idle.read_head()
+            last = await idle.read_all()
+        replies = [await task for task in tasks] + [last]
     for one in replies:
         assert (one.status, one.complete) == (200, True), one
         assert read_stream(one.body, "plain/0").text == "".join(WORDS)
