@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, assert_never
 
 from aiohttp import web
@@ -81,16 +79,10 @@ class Relay:
     _completion: Completion
     _sink: Sink
     _life: lifecycle.Lifecycle = field(default_factory=lifecycle.Lifecycle)
-    _confirmed: bool = False
-    """The hold is in force. Until then nothing is sent to a provider or to the caller."""
-    _stopped: Exception | None = None
-    """The error that `fail` was called with before there was an attempt."""
     _attempt: Attempt | None = None
     """The attempt under way; None as soon as its connection may serve another request."""
     _delivery: Delivery | None = None
     """The delivery of the reply; None until a provider answers."""
-    _read_until: float = math.inf
-    """When to give up a reply that is read on only for its usage, by the ticker's clock."""
     _raise_due: float = 0.0
 
     async def run(self) -> None:
@@ -104,7 +96,7 @@ class Relay:
         ticker.add(self)
         try:
             await self._completion.bill.confirm()
-            self._confirmed = True
+            self._life.confirmed = True
             ending, error = await self._read_upstream()
             await self.conclude(self._end(ending), error)
         # The loop ends, so an await here may never return: the charge is queued and not waited for.
@@ -117,7 +109,7 @@ class Relay:
         except Exception:
             # Settled before the error goes on: a request without a settlement would hold its money until
             # the next start. A second settlement changes nothing.
-            _ = self._completion.bill.settle(lifecycle.UNCONCLUDED, None, self._pipeline)
+            _ = self._completion.bill.settle(lifecycle.UNCONCLUDED, None, self._life.pipeline)
             if not self._sink.opened:
                 raise
             log.exception("%s: the stream could not be ended", self._completion.call.request_id)
@@ -127,10 +119,6 @@ class Relay:
             # No comment or event may be sent after an error reply has been chosen.
             self._sink.close()
             self._delivery = None  # its `_leave` makes a cycle, which would keep the bodies
-
-    @property
-    def _pipeline(self) -> Pipeline | None:
-        return None if self._delivery is None else self._delivery.pipeline
 
     async def _read_upstream(self) -> tuple[lifecycle.Ending, GatewayError | None]:
         """Try the routes and pass on the reply of the first that works."""
@@ -157,70 +145,56 @@ class Relay:
             drop_frames(error)  # this frame holds the error: a cycle
         return lifecycle.find_ending(error), error
 
-    def _try(self, candidate: Candidate) -> Awaitable[None]:
-        """Begin to send the request by one route. Raises CallerLeft, or the error given to `fail`."""
-        completion, life = self._completion, self._life
+    async def _try(self, candidate: Candidate) -> None:
+        """Send the request by one route and pass on the reply; the result is counted for operators.
+
+        Raises CallerLeft, or what ended the request.
+        """
+        completion, life, call = self._completion, self._life, self._completion.call
         if life.caller_gone:
             raise CallerLeft
-        # A shutdown between two routes finds no attempt to end, so it is remembered here.
-        if self._stopped is not None:
-            raise self._stopped
-        provider = candidate.provider
-        completion.call.attempts += 1
-        completion.call.provider = provider.name
-        completion.call.upstream_model = candidate.target.upstream_model
-        # Made before the first await: if the caller leaves during it, there must be an attempt to end.
-        attempt = self._attempt = Attempt(
-            provider.config,
-            completion.call.gateway.ticker.clock,
-            on_sent=partial(life.advance, lifecycle.Phase.SENT),
-            on_refused=partial(life.advance, lifecycle.Phase.ADMITTED),
-            is_wanted=lambda: not life.caller_gone,
-            path=candidate.paths[completion.request.stream],
-            find_affinity=completion.find_affinity,
+        provider, is_first = candidate.provider, candidate is completion.candidates[0]
+        call.attempts += 1
+        call.provider, call.upstream_model = provider.name, candidate.target.upstream_model
+        prepared = completion.first if is_first else await completion.prepare(candidate)
+        # A shutdown between two routes, or while the request was written for this one.
+        if life.ended_by is not None:
+            raise life.ended_by
+        ticker, names = call.gateway.ticker, candidate.passed_headers
+        path = candidate.paths[completion.request.stream]
+        self._attempt = attempt = Attempt(
+            provider.config, ticker.clock, life, path, completion.find_affinity
         )
-        return self._send(candidate, attempt)
-
-    async def _send(self, candidate: Candidate, attempt: Attempt) -> None:
-        """Send the request and pass on the reply; the result is counted for operators."""
-        completion, life, call = self._completion, self._life, self._completion.call
-        prepared, names = completion.first, candidate.passed_headers
-        loop = call.gateway.ticker.loop
-        began = loop.time()
+        began = ticker.loop.time()
         try:
-            if candidate is not completion.candidates[0]:
-                prepared = await completion.prepare(candidate)
-                began = loop.time()
             headers = pick_headers(completion.headers, names) if names else {}
-            try:
-                answer = await candidate.provider.forwarder.open(
-                    candidate.exchange, prepared.data, headers, attempt
-                )
-                life.advance(lifecycle.Phase.ANSWERED)
-                self._delivery = Delivery(
-                    completion, self._sink, life, candidate, answer, prepared.context, self._leave
-                )
-                await self._delivery.run()
-            except BaseException as error:
-                # A cancelled request was sent, too, so it is counted.
-                note_upstream_call(call, candidate, error)
-                raise
-            else:
-                call.gateway.ledger.note_upstream_call(call.provider, call.upstream_model, None)
-            finally:
-                call.waited_seconds += loop.time() - began
+            answer = await provider.forwarder.open(
+                candidate.exchange, prepared.data, headers, attempt
+            )
+            life.advance(lifecycle.Phase.ANSWERED)
+            self._delivery = Delivery(
+                completion, self._sink, life, candidate, answer, prepared.context, self._leave
+            )
+            await self._delivery.run()
+        # A cancelled request was sent, too, so it is counted.
+        except BaseException as failure:
+            note_upstream_call(call, candidate, failure)
+            raise
+        else:
+            note_upstream_call(call, candidate, None)
         finally:
+            call.waited_seconds += ticker.loop.time() - began
             self._attempt = None
 
     def tick(self) -> None:
         """See `Timed`: notice a caller that left, and deadlines."""
-        life, delivery = self._life, self._delivery
+        life, delivery, attempt = self._life, self._delivery, self._attempt
         clock = self._completion.call.gateway.ticker.clock
         if life.phase is lifecycle.Phase.ENDED:
             return
         if not life.caller_gone:
-            if self._confirmed:  # a comment sends the head, too: no refusal after it
-                self._sink.tick(mid_event=self._mid_event)
+            if life.confirmed:  # a comment sends the head, too: no refusal after it
+                self._sink.tick(mid_event=life.mid_event)
             if self._sink.lost:
                 self._leave()
         if (
@@ -231,39 +205,35 @@ class Relay:
             # In between, the balance that other requests see is too high by the cost of a second.
             self._raise_due = clock.now + RAISE_SECONDS
             delivery.raise_hold()
-        if self._attempt is not None:
-            if clock.seconds >= self._read_until:
-                self._attempt.fail(CallerLeft())
-            self._attempt.tick()
+        if attempt is not None:
+            if clock.seconds >= life.read_until:
+                attempt.fail(CallerLeft())
+            attempt.tick()
             if delivery is not None:
-                delivery.tick(is_over=self._attempt.error is not None)
+                delivery.tick()
 
     def fail(self, error: Exception) -> None:
         """See `Timed`: end the attempt with `error`, or let none begin."""
         if self._attempt is not None:
             self._attempt.fail(error)
-        else:
-            self._stopped = error
+        elif self._life.ended_by is None:
+            self._life.ended_by = error
 
     def _leave(self) -> None:
         """Note that the caller is gone, and stop the upstream or read it on."""
-        if self._life.caller_gone:
+        life, attempt = self._life, self._attempt
+        if life.caller_gone:
             return
         self._sink.abort()
-        attempt, pipeline = self._attempt, self._pipeline
-        leaving = self._life.leave(
-            drains=attempt is not None and attempt.provider.on_disconnect == "drain",
-            finished=pipeline is not None and pipeline.finished,
-        )
-        match leaving:
+        match life.leave(drains=attempt is not None and attempt.provider.on_disconnect == "drain"):
             case lifecycle.Leaving.READ_ON:
                 pass
             case lifecycle.Leaving.READ_USAGE:
                 # Only the usage is missing. With the provider's report no estimate is needed.
-                self._read_until = self._completion.call.gateway.ticker.clock.soon + USAGE_SECONDS
+                life.read_until = self._completion.call.gateway.ticker.clock.soon + USAGE_SECONDS
             case lifecycle.Leaving.STOP:
                 self.fail(CallerLeft())
-            case _:
+            case leaving:
                 assert_never(leaving)
 
     def _end(self, ending: lifecycle.Ending) -> lifecycle.Verdict:
@@ -271,16 +241,14 @@ class Relay:
         # the other half of the table.
         if self._sink.lost:
             self._leave()
-        delivered = self._delivery is not None and self._delivery.pipeline.delivered
-        return self._life.end(ending, delivered=delivered, head_sent=self._sink.opened)
+        return self._life.end(ending, head_sent=self._sink.opened)
 
     async def conclude(self, verdict: lifecycle.Verdict, error: GatewayError | None) -> None:
         """Charge what is owed and wait for the commit, then send the last bytes.
 
         Raises the error of a failure where no head was sent: it becomes a status.
         """
-        completion, delivery = self._completion, self._delivery
-        pipeline = None if delivery is None else delivery.pipeline
+        completion, pipeline = self._completion, self._life.pipeline
         # The time is part of the charge's row, so it is taken before the row is queued.
         if verdict.last is lifecycle.Last.REPLY:
             completion.call.note_first_byte()
@@ -331,28 +299,22 @@ class Relay:
         """
         error, sink = Overloaded(STOPPED), self._sink
         if verdict is not None:
-            _ = self._completion.bill.settle(verdict, error, self._pipeline)
-        if sink.opened and not sink.lost and not self._mid_event:
+            _ = self._completion.bill.settle(verdict, error, self._life.pipeline)
+        if sink.opened and not sink.lost and not self._life.mid_event:
             sink.send(self._render(error))
-
-    @property
-    def _mid_event(self) -> bool:
-        """Whether an event is half sent, so that nothing may be sent after it."""
-        pipeline = self._pipeline
-        return pipeline is not None and pipeline.mid_event
 
     def _send_error(self, error: GatewayError) -> None:
         """Send one error event, or cut a half-sent one; raise the error where no head was sent."""
         if not self._sink.opened:
             raise error
-        if self._mid_event:
+        if self._life.mid_event:
             # An event put into the middle of another would be read as a part of it.
             self._sink.abort()
         else:
             self._sink.end(self._render(error))
 
     def _render(self, error: GatewayError) -> bytes:
-        completion, pipeline = self._completion, self._pipeline
+        completion, pipeline = self._completion, self._life.pipeline
         position = None if pipeline is None else pipeline.position
         call, headers = completion.call, completion.headers
         return call.dialect.render_error_event(error, call.request_id, position, headers)

@@ -31,7 +31,8 @@ class Delivery:
     _response: Response
     _context: ReplyContext
     _on_caller_left: Callable[[], None]
-    pipeline: Pipeline = field(init=False)
+    _pipeline: Pipeline = field(init=False)
+    """The life's, without a look at whether there is one."""
     _sniffed: bool = False
     _begun: bool = False
     _ending: bool = False
@@ -48,19 +49,26 @@ class Delivery:
         if is_audio:
             is_stream = self._response.content_type != ""  # else it is JSON
             self._sink.set_type(self._response.content_type)
-        self.pipeline = (exchange.open_stream if is_stream else exchange.open_reply)(self._context)
+        open_reply = exchange.open_stream if is_stream else exchange.open_reply
+        self._pipeline = self._life.pipeline = open_reply(self._context)
         self._sniffed = is_audio or not is_stream  # audio may begin with any byte
 
     async def run(self) -> None:
         """Pass on the body to its end. Raises GatewayError, and what ends the attempt."""
         try:
             await self._response.deliver(self)
-            pipeline = self.pipeline
+            pipeline = self._pipeline
+            if pipeline.complete:
+                return
+            out = await self._end()
+            if self._buffered:  # the body read has become the caller's reply
+                self._count_buffered(pipeline.buffered_bytes)
+            if out and pipeline.begun:
+                self._sink.send(out)
+            if pipeline.failure is not None:
+                raise pipeline.failure
             if not pipeline.complete:
-                out = await self._end()
-                if self._buffered:  # the body read has become the caller's reply
-                    self._count_buffered(pipeline.buffered_bytes)
-                self._end_body(out)
+                raise UpstreamError("The upstream provider's stream broke off.")  # noqa: TRY301 - beside the other failure
         except UpstreamError as error:
             error.next_route = False  # the provider had begun its work
             raise
@@ -69,7 +77,7 @@ class Delivery:
 
     async def _end(self) -> bytes:
         """End the pipeline where that delays no other request: its last work reads a whole JSON reply."""
-        pipeline = self.pipeline
+        pipeline = self._pipeline
         rate = self._candidate.exchange.reply_rate
         place = place_elements(pipeline.buffered_bytes, pipeline.buffered_elements, rate)
         if place is Place.NOW:
@@ -85,7 +93,7 @@ class Delivery:
         """See `Receiver`. The hot path of streams: events go out in this call."""
         if not self._sniffed:
             self._sniff(data)
-        pipeline = self.pipeline
+        pipeline = self._pipeline
         out = pipeline.feed(data)
         if not self._begun and (pipeline.begun or not self._completion.request.stream):
             self._begun = True
@@ -127,16 +135,16 @@ class Delivery:
         finally:
             self._count_buffered(buffered)
 
-    def tick(self, *, is_over: bool) -> None:
-        """Go on if there is room by now, or the attempt is over."""
-        room = self._room
+    def tick(self) -> None:
+        """Go on if there is room by now, or the request is over."""
+        room, is_over = self._room, self._life.ended_by is not None
         if room is not None and not room.done() and (is_over or may_read(self._completion.call)):
             room.set_result(None)
 
     async def begin(self) -> None:
         """Send the head of a stream and the events that wait for it. Raises LedgerUnavailable."""
         life = self._life
-        if life.phase is not Phase.ANSWERED or life.caller_gone or not self.pipeline.begun:
+        if life.phase is not Phase.ANSWERED or life.caller_gone or not self._pipeline.begun:
             return
         # Raised before the caller can read anything, so that it cannot spend the same money elsewhere.
         self.raise_hold()
@@ -151,7 +159,7 @@ class Delivery:
     def raise_hold(self) -> None:
         """Raise the hold to what the stream has used so far, so that others are refused in time."""
         if not self._ending:
-            self._completion.bill.raise_to(self.pipeline.measure())
+            self._completion.bill.raise_to(self._pipeline.measure())
 
     def _count_buffered(self, size: int) -> bool:
         """Count the bytes that are buffered; return whether more may be read."""
@@ -166,14 +174,5 @@ class Delivery:
         # White space does not tell events from JSON yet.
         self._sniffed = bool(data.strip())
         if looks_like_json(data):
-            self.pipeline = self._candidate.exchange.open_replay(self._context)
-
-    def _end_body(self, out: bytes) -> None:
-        """Send the last events of a body. Raises UpstreamError if something is missing."""
-        pipeline = self.pipeline
-        if out and pipeline.begun:
-            self._sink.send(out)
-        if pipeline.failure is not None:
-            raise pipeline.failure
-        if not pipeline.complete:
-            raise UpstreamError("The upstream provider's stream broke off.")
+            replay = self._candidate.exchange.open_replay(self._context)
+            self._pipeline = self._life.pipeline = replay

@@ -14,12 +14,14 @@ is read on.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
 from typing import Final
 
 from gateway.base import errors
+from gateway.dialects.wire.base import Pipeline
 from gateway.ledger.call_records import Outcome
 
 CALLER_GONE_STATUS: Final = 499
@@ -188,14 +190,28 @@ def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
 
 
 class Lifecycle:
-    """One completion. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
+    """The state of one completion, see `Life`. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
 
-    __slots__ = ("caller_gone", "ended_as", "phase")
+    __slots__ = (
+        "caller_gone", "confirmed", "ended_as", "ended_by", "phase", "pipeline", "read_until",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.phase = Phase.ADMITTED
         self.caller_gone = False
+        self.ended_by: Exception | None = None
+        self.confirmed = False
+        """The hold is in force. Until then nothing is sent to a provider or to the caller."""
+        self.pipeline: Pipeline | None = None
+        """The reply under way; None until a provider answers."""
+        self.read_until = math.inf
+        """When to give up a reply that is read on only for its usage, by the ticker's clock."""
         self.ended_as: Case | None = None
+
+    @property
+    def mid_event(self) -> bool:
+        """Whether an event is half sent, so that nothing may be sent after it."""
+        return self.pipeline is not None and self.pipeline.mid_event
 
     def advance(self, phase: Phase) -> None:
         """Enter the next phase. Raises ValueError for a step that no request can make."""
@@ -203,11 +219,16 @@ class Lifecycle:
             raise ValueError(f"a request cannot go from {self.phase.name} to {phase.name}")
         self.phase = phase
 
-    def leave(self, *, drains: bool, finished: bool) -> Leaving:
+    def note_sent(self) -> None:
+        self.advance(Phase.SENT)
+
+    def note_declined(self) -> None:
+        self.advance(Phase.ADMITTED)
+
+    def leave(self, *, drains: bool) -> Leaving:
         """Note that the caller left; return what to do about the upstream.
 
-        `drains` is the provider's `on_disconnect`; `finished` means that every choice has its finish
-        reason, so the usage is about to come.
+        `drains` is the provider's `on_disconnect`.
         """
         self.caller_gone = True
         # No provider has the request, so ending it now is free.
@@ -215,13 +236,16 @@ class Lifecycle:
             return Leaving.STOP
         if drains:
             return Leaving.READ_ON
-        return Leaving.READ_USAGE if finished else Leaving.STOP
+        # Every choice has its finish reason: the usage is about to come.
+        is_finished = self.pipeline is not None and self.pipeline.finished
+        return Leaving.READ_USAGE if is_finished else Leaving.STOP
 
-    def end(self, ending: Ending, *, delivered: bool, head_sent: bool) -> Verdict:
+    def end(self, ending: Ending, *, head_sent: bool) -> Verdict:
         """End the life, once. Raises LookupError for an ending that cannot happen here.
 
         `head_sent`: the 200 and the headers of a stream went out, so the status is decided.
         """
+        delivered = self.pipeline is not None and self.pipeline.delivered
         self.ended_as = (ending, self.caller_gone, self.phase, delivered)
         owed, last = VERDICTS[self.ended_as]
         self.phase = Phase.ENDED

@@ -309,7 +309,7 @@ def note_refusal(call: Call, error: GatewayError) -> None:
     )
 
 
-def note_upstream_call(call: Call, candidate: Candidate, error: BaseException) -> None:
+def note_upstream_call(call: Call, candidate: Candidate, error: BaseException | None) -> None:
     """Count a request sent to a provider; it failed or was rejected if `error` is the provider's."""
     failure = None
     if isinstance(error, OutOfResources):
@@ -318,9 +318,7 @@ def note_upstream_call(call: Call, candidate: Candidate, error: BaseException) -
         isinstance(error, GatewayError) and error.upstream_status is not None
     ):
         failure = _describe_failure(call, candidate, error)
-    call.gateway.ledger.note_upstream_call(
-        candidate.provider.name, candidate.target.upstream_model, failure
-    )
+    call.gateway.ledger.note_upstream_call(call.provider, call.upstream_model, failure)
 
 
 def _describe_failure(call: Call, candidate: Candidate, error: GatewayError) -> UpstreamFailure:

@@ -22,6 +22,30 @@ STALE_SECONDS: Final = 2.0
 """The time in which a connection closed while idle shows itself. Later, work may have been done."""
 
 
+class Life(Protocol):
+    """The request behind an attempt, as far as the attempt tells it something or asks it."""
+
+    ended_by: Exception | None
+    """The first error that ended the request from outside: a deadline, a caller that left, a stop."""
+    caller_gone: bool
+
+    def note_sent(self) -> None:
+        """Note that a provider gets the request."""
+        return
+
+    def note_declined(self) -> None:
+        """Note that the provider declined it, so that it costs nothing."""
+        return
+
+
+class FreeLife(Life):
+    """The life of a request that nobody pays for."""
+
+    def __init__(self) -> None:
+        self.ended_by = None
+        self.caller_gone = False
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Attempt:
     """One try at one route. The ticker looks at its deadlines; times are its clock's.
@@ -32,20 +56,14 @@ class Attempt:
 
     provider: Provider
     clock: Clock
-    on_sent: Callable[[], None] = lambda: None
-    """Called when the provider gets the request."""
-    on_refused: Callable[[], None] = lambda: None
-    """Called when the provider declines it, so that it costs nothing."""
-    is_wanted: Callable[[], bool] = lambda: True
-    """Returns whether a declined request may be sent again by another key: its caller may have left."""
+    life: Life = field(default_factory=FreeLife)
     path: str = ""
     """The path of the request if it depends on the model; else the upstream's path is used."""
     find_affinity: Callable[[], str] = str
     """Asked where the provider has several keys: requests of the same affinity go out by the same one, if it
     can serve."""
-    error: Exception | None = None
-    """The first error given to `fail`."""
-    _connection: Connection | None = None
+    connection: Connection | None = None
+    """The connection by which the request went out; None while there is none, or after a stale one."""
     _begun: bool = False
     _body_reads: int = 0
     _began: float = field(init=False)
@@ -57,36 +75,26 @@ class Attempt:
         self._began = self.clock.soon
 
     def attach(self, connection: Connection) -> None:
-        """Note the connection by which the request is about to be sent. Raises as `send`."""
-        # Checked first: an attempt that failed while dialling must not send.
-        self.send()
-        self._connection = connection
+        """Note the connection by which the request is about to be sent. Raises as `check`."""
+        self.check()  # a request that ended while its connection was made must not be sent
+        self.life.note_sent()
+        self.connection = connection
         self._body_reads = connection.body_reads
         self._quiet_since = self.clock.soon
         self._sent = time.monotonic()
 
-    def detach(self) -> None:
-        """Forget a stale connection: the request is sent again on another."""
-        self._connection = None
-
-    def send(self) -> None:
-        """Note that the request goes out. Raises the error given to `fail` before."""
-        if self.error is not None:
-            raise self.error
-        self.on_sent()
-
     def check(self) -> None:
-        """Raise the error given to `fail` while there was no connection."""
-        if self.error is not None:
-            raise self.error
+        """Raise the error that ended the request."""
+        if self.life.ended_by is not None:
+            raise self.life.ended_by
 
     def fail(self, error: Exception) -> None:
-        """End the attempt with `error`; without a connection it ends before anything is sent."""
-        if self.error is None:
-            self.error = error
+        """End the request with `error`; without a connection it ends before anything is sent."""
+        if self.life.ended_by is None:
+            self.life.ended_by = error
         # The connection keeps its first error, too, so the logged cause is the first one.
-        if self._connection is not None:
-            self._connection.fail(error)
+        if self.connection is not None:
+            self.connection.fail(error)
 
     @property
     def is_just_sent(self) -> bool:
@@ -96,7 +104,7 @@ class Attempt:
 
     def tick(self) -> None:
         """Fail the attempt if a deadline has passed."""
-        connection = self._connection
+        connection = self.connection
         if connection is None:  # the dialler has a limit of its own
             return
         clock = self.clock

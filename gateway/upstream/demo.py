@@ -46,14 +46,15 @@ class DemoForwarder(Forwarder):
         headers: Mapping[str, str],  # noqa: ARG002 - the protocol's
         attempt: Attempt,
     ) -> Response:
-        attempt.send()
+        attempt.check()
+        attempt.life.note_sent()
         asked = orjson.loads(body) if isinstance(body, bytes) else body.read_json()
         upstream = exchange.upstream
         make = upstream.demonstrate if isinstance(upstream, ServiceUpstream) else _write_body
         try:
             return DemoResponse(make(asked), attempt)
         except BadRequest:
-            attempt.on_refused()
+            attempt.life.note_declined()
             raise
 
 

@@ -169,7 +169,7 @@ class HttpForwarder(Forwarder):
                 key.in_flight -= 1
                 rests = isinstance(error, GatewayError) and self._ring.let_rest(key, sent, error)
                 # Another key is tried only after a refusal of the key itself: then no work was done.
-                if not (rests or key.is_lacking) or not attempt.is_wanted():
+                if not (rests or key.is_lacking) or attempt.life.caller_gone:
                     raise
                 if key is not keys[-1]:
                     place += 1
@@ -178,7 +178,7 @@ class HttpForwarder(Forwarder):
                     raise
                 else:
                     may_replace = False
-                attempt.detach()
+                attempt.connection = None
 
     async def _send(
         self,
@@ -212,10 +212,10 @@ class HttpForwarder(Forwarder):
                     makes_audio = exchange.upstream.makes_audio
                     return accept(connection, head, key, makes_audio=makes_audio)
                 if fresh or head.status != _REQUEST_TIMEOUT or not _was_idle(connection, attempt):
-                    attempt.on_refused()
+                    attempt.life.note_declined()
                     raise await self._read_refusal(connection, head)
                 connection.close()  # the provider was about to close it
-            attempt.detach()
+            attempt.connection = None
             fresh = True  # at most one retry: each send may have done the work
 
     def redact(self, error: GatewayError) -> GatewayError:
@@ -338,7 +338,7 @@ def _fail(error: Broken, attempt: Attempt, *, is_sent: bool) -> UpstreamError:
     # Once all is sent, the provider may have begun to work, so the request must not be sent again.
     if not is_sent:
         failure.next_route = True
-        attempt.on_refused()
+        attempt.life.note_declined()
     return failure
 
 
@@ -356,7 +356,7 @@ async def _replace_key(
         return True
     if key.renewing is None:
         return False
-    is_renewed = await key.renewing.replace(refused, lambda: attempt.error is not None)
+    is_renewed = await key.renewing.replace(refused, lambda: attempt.life.ended_by is not None)
     attempt.check()
     return is_renewed
 

@@ -16,9 +16,10 @@ from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.places import LOOP_BYTES
 from gateway.api.shares import count_reply, release
 from gateway.api.sink import Sink
-from gateway.base.errors import LedgerUnavailable, UpstreamError
+from gateway.base.errors import STOPPED, LedgerUnavailable, Overloaded, UpstreamError
 from gateway.base.tasks import spawn
 from gateway.base.turns import LargeBodies, Place
+from gateway.dialects.wire.base import Pipeline
 from gateway.upstream.encodings import Receiver
 from tests.api.test_bodies import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
@@ -103,6 +104,11 @@ class Scene(Sink):
     async def run(self) -> None:
         await self.delivery.run()
 
+    @property
+    def pipeline(self) -> Pipeline:
+        assert self.life.pipeline is not None
+        return self.life.pipeline
+
 
 async def test_the_hold_is_raised_before_the_head_leaves() -> None:
     """Others are refused before the caller can have read anything."""
@@ -111,7 +117,7 @@ async def test_the_hold_is_raised_before_the_head_leaves() -> None:
     assert scene.done == ["alive", "raise", "head", "first byte", "stop", "close"]
     assert scene.life.phase is Phase.STREAMING
     assert scene.sent == ours(BEGIN + HI + END), "the last bytes wait for the charge"
-    assert scene.delivery.pipeline.complete
+    assert scene.pipeline.complete
 
 
 async def test_comments_before_the_first_event_are_dropped() -> None:
@@ -142,7 +148,7 @@ async def test_the_reply_is_read_on_when_the_caller_left() -> None:
     scene = Scene((BEGIN, HI, END + DONE), begins=leave)
     await scene.run()
     assert scene.life.caller_gone
-    assert scene.delivery.pipeline.complete
+    assert scene.pipeline.complete
     assert "first byte" not in scene.done
 
 
@@ -182,15 +188,15 @@ async def test_json_where_a_stream_was_asked_for_becomes_the_stream(size: int) -
     scene = Scene(tuple(pieces))
     await scene.run()
     assert scene.sent.startswith(b"data: {")
-    assert scene.delivery.pipeline.complete
-    assert scene.delivery.pipeline.measure().tokens.output == USAGE["completion_tokens"]
+    assert scene.pipeline.complete
+    assert scene.pipeline.measure().tokens.output == USAGE["completion_tokens"]
 
 
 async def test_a_json_reply_is_held_back_whole() -> None:
     scene = Scene((JSON[:9], JSON[9:]), stream=False)
     await scene.run()
     assert (scene.sent, scene.done) == (b"", ["alive", "close"])
-    assert scene.delivery.pipeline.finish() == ours(JSON)
+    assert scene.pipeline.finish() == ours(JSON)
 
 
 @each_row("stream", [False, True])
@@ -215,7 +221,7 @@ async def test_a_large_json_reply_is_read_beside_the_loop(
     await scene.run()
     assert threads == ["large-bodies"] * large
     assert "raise" not in scene.done
-    assert scene.delivery.pipeline.complete
+    assert scene.pipeline.complete
     scene.call.gateway.large_bodies.close()
 
 
@@ -228,15 +234,16 @@ async def test_a_reply_is_read_no_further_while_its_account_has_no_room(*, is_ov
     count_reply(other, MIB)
     running = spawn(scene.run(), name="delivery")
     await asyncio.sleep(0)
-    scene.delivery.tick(is_over=False)  # there is no room yet
+    scene.delivery.tick()  # there is no room yet
     await asyncio.sleep(0)
     assert (scene.call.reply_bytes, running.done()) == (MIB, False)
     if not is_over:
         release(other)
     while not running.done():
-        scene.delivery.tick(is_over=is_over)
+        scene.life.ended_by = Overloaded(STOPPED) if is_over else None
+        scene.delivery.tick()
         await asyncio.sleep(0)
-    assert scene.call.reply_bytes == len(scene.delivery.pipeline.finish()) > MIB
+    assert scene.call.reply_bytes == len(scene.pipeline.finish()) > MIB
     scene.large_bodies.close()
 
 

@@ -112,9 +112,9 @@ def test_a_request_goes_on_by_steps_that_are_possible(steps: str, *, is_possible
 
 def test_a_life_ends_once() -> None:
     life = make_life(Phase.SENT)
-    life.end(Ending.FAILED, delivered=False, head_sent=False)
+    life.end(Ending.FAILED, head_sent=False)
     with pytest.raises(LookupError):
-        life.end(Ending.SHUTDOWN, delivered=False, head_sent=False)
+        life.end(Ending.SHUTDOWN, head_sent=False)
     with pytest.raises(ValueError, match="ENDED"):
         life.advance(Phase.ANSWERED)
 
@@ -133,29 +133,30 @@ def test_a_caller_that_leaves(
     steps: tuple[Phase, ...], leaving: Leaving, *, drains: bool, finished: bool
 ) -> None:
     life = make_life(*steps)
-    assert life.leave(drains=drains, finished=finished) is leaving
+    life.pipeline = cast("Any", SimpleNamespace(finished=finished))
+    assert life.leave(drains=drains) is leaving
     assert life.caller_gone
 
 
 @each_row("ending", OUTCOMES)
 def test_the_status_is_the_errors_own_until_the_head_is_sent(ending: Ending) -> None:
-    before = make_life(Phase.SENT).end(ending, delivered=False, head_sent=False)
+    before = make_life(Phase.SENT).end(ending, head_sent=False)
     assert before.outcome == OUTCOMES[ending]
     assert before.status == (200 if ending is Ending.COMPLETE else None)
-    after = make_life(Phase.SENT).end(ending, delivered=False, head_sent=True)
+    after = make_life(Phase.SENT).end(ending, head_sent=True)
     assert after.status == 200
 
 
 @each_row(("head_sent", "status"), [(False, 499), (True, 200)])
 def test_a_caller_that_left_is_recorded_as_such(status: int, *, head_sent: bool) -> None:
     life = make_life(Phase.SENT)
-    life.leave(drains=False, finished=False)
-    verdict = life.end(Ending.ABANDONED, delivered=False, head_sent=head_sent)
+    life.leave(drains=False)
+    verdict = life.end(Ending.ABANDONED, head_sent=head_sent)
     assert (verdict.outcome, verdict.status) == ("caller_left", status)
 
 
 def test_a_charge_that_cannot_be_committed_is_withdrawn_unless_a_stream_delivered_it() -> None:
-    verdict = make_life(Phase.SENT).end(Ending.COMPLETE, delivered=True, head_sent=False)
+    verdict = make_life(Phase.SENT).end(Ending.COMPLETE, head_sent=False)
     json_reply = lose_charge(verdict, 503, stream=False)
     assert (json_reply.outcome, json_reply.status) == ("ledger_error", 503)
     assert (json_reply.owed, json_reply.last) == (Owed.NOTHING, Last.ERROR)
@@ -215,8 +216,9 @@ class Scene:
         pipeline = SimpleNamespace(
             finish=lambda: b"last", mid_event=self.mid_event, position=None, complete=False
         )
-        delivery = SimpleNamespace(pipeline=pipeline)
-        return Relay(cast("Any", work), cast("Any", self), _delivery=cast("Any", delivery))
+        life = Lifecycle()
+        life.pipeline = cast("Any", pipeline)
+        return Relay(cast("Any", work), cast("Any", self), life)
 
     async def conclude(self, verdict: Verdict, error: GatewayError | None = None) -> None:
         await self.relay.conclude(verdict, error)

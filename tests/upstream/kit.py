@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.base.deadlines import Clock
-from gateway.upstream.attempt import Attempt, CollectedBody, Response
+from gateway.upstream.attempt import Attempt, CollectedBody, FreeLife, Response
 from gateway.upstream.forwarder import HttpForwarder
 from tests.support.formats import EXCHANGES
 from tests.support.upstream import ScriptedUpstream
@@ -64,3 +64,19 @@ class Way:
         finally:
             answer.close()
         return body.take()
+
+
+class TellingLife(FreeLife):
+    """A life that writes down what an attempt tells it: `told` has what happened: "sent", "declined"."""
+
+    def __init__(self, declined: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.told: list[str] = []
+        self._declined = declined
+
+    def note_sent(self) -> None:
+        self.told.append("sent")
+
+    def note_declined(self) -> None:
+        self.told.append("declined")
+        self._declined()

@@ -12,7 +12,7 @@ from gateway.base.errors import Overloaded, UpstreamError, UpstreamTimeout
 from gateway.upstream.attempt import Attempt, CheckedBody, begins_reply
 from tests.support.records import make_provider
 from tests.support.rows import each_row
-from tests.upstream.kit import Taker
+from tests.upstream.kit import Taker, TellingLife
 
 FIRST_BYTE: Final = 10.0
 IDLE: Final = 3.0
@@ -79,22 +79,22 @@ async def test_the_bytes_of_an_earlier_response_are_no_first_byte() -> None:
 
 
 async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
-    sent: list[bool] = []
-    attempt = Attempt(PROVIDER, Clock(), lambda: sent.append(True))
+    life = TellingLife()
+    attempt = Attempt(PROVIDER, Clock(), life)
     error = Overloaded("The gateway was stopped.")
     attempt.fail(error)
     attempt.fail(UpstreamTimeout("later"))
     with pytest.raises(Overloaded) as raised:
         attach(attempt, FakeConnection())
     assert raised.value is error
-    assert sent == []
+    assert life.told == []
 
 
 async def test_a_stale_connection_is_left_alone() -> None:
     """It may serve another request by now: an error is kept for the connection after it."""
     attempt, connection = Attempt(PROVIDER, Clock()), FakeConnection()
     attach(attempt, connection)
-    attempt.detach()
+    attempt.connection = None
     attempt.fail(UpstreamTimeout("late"))
     tick(attempt, TOTAL + 1)
     assert connection.errors == []

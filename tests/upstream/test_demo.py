@@ -15,7 +15,7 @@ from gateway.upstream.attempt import Attempt
 from gateway.upstream.demo import DemoForwarder, make_completion
 from tests.support.formats import EXCHANGES
 from tests.support.records import make_provider
-from tests.upstream.kit import Taker
+from tests.upstream.kit import Taker, TellingLife
 
 PROVIDER: Final = make_provider(name="demo", dialect="demo")
 Json = dict[str, Any]
@@ -58,10 +58,10 @@ async def deliver(body: Json, taker: Slow) -> Slow:
 
 
 async def test_it_waits_for_a_slow_caller_and_ends_like_a_provider() -> None:
-    sent: list[str] = []
-    attempt = Attempt(PROVIDER, Clock(), on_sent=lambda: sent.append("sent"))
+    life = TellingLife()
+    attempt = Attempt(PROVIDER, Clock(), life)
     taker = await deliver(ask(stream=True), Slow(attempt=attempt))
-    assert sent == ["sent"]
+    assert life.told == ["sent"]
     assert taker.waits == len(taker.pieces)
     assert taker.pieces[-1] == b"data: [DONE]\n\n"
     whole = await deliver(ask(), Slow())

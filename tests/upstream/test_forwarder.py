@@ -33,7 +33,7 @@ from tests.support.replies import completion, head, json_reply
 from tests.support.rows import each_row
 from tests.support.upstream import End, ScriptedUpstream
 from tests.support.waiting import until
-from tests.upstream.kit import EXCHANGE, Way
+from tests.upstream.kit import EXCHANGE, TellingLife, Way
 
 
 @pytest.fixture
@@ -118,12 +118,12 @@ async def test_a_form_is_sent_no_further_than_it_is_taken_or_an_answer_comes(ans
         before.append(sound.read_bytes)
         return is_same
 
-    before, notes = [0], list[str]()
+    before, life = [0], TellingLife()
     async with await asyncio.start_server(refuse, "127.0.0.1", 0, limit=1024) as server:
         port = server.sockets[0].getsockname()[1]
         provider = make_provider(base_url=f"http://127.0.0.1:{port}/v1")
         forwarder = HttpForwarder(provider)
-        attempt = Attempt(provider, Clock(), on_refused=lambda: notes.append("refused"))
+        attempt = Attempt(provider, Clock(), life)
         asking = asyncio.get_running_loop().create_task(ask(forwarder, attempt))
         await until(is_waiting, "the provider takes no more")
         is_stuck.set()
@@ -137,22 +137,21 @@ async def test_a_form_is_sent_no_further_than_it_is_taken_or_an_answer_comes(ans
         assert error.next_route
     else:
         assert (error is None) == answer.startswith(head(200)[:12])
-    assert notes == ([] if error is None else ["refused"])
+    assert life.told == (["sent"] if error is None else ["sent", "declined"])
 
 
 async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(way: Way) -> None:
     way.scripted.play([head(500) + b"Content-Length: 100\r\n\r\n", End.HANG])
-    notes: list[str] = []
 
     def end() -> None:
-        notes.append("refused")
         attempt.fail(Overloaded("The gateway is stopped."))
         attempt.fail(UpstreamError("late"))
 
-    attempt = Attempt(way.forwarder.provider, Clock(), lambda: notes.append("sent"), end)
+    life = TellingLife(end)
+    attempt = way.make_attempt(life=life)
     with pytest.raises(Overloaded):
         await way.open(attempt)
-    assert notes == ["sent", "refused"]
+    assert life.told == ["sent", "declined"]
 
 
 async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_routes_turn(
@@ -221,8 +220,8 @@ async def test_a_shutdown_while_connecting_sends_nothing(
         return opened[0]
 
     monkeypatch.setattr(pool, "connect", connect_late)
-    sent: list[bool] = []
-    attempt = way.make_attempt(on_sent=lambda: sent.append(True))
+    life = TellingLife()
+    attempt = way.make_attempt(life=life)
     ticker.add(attempt)
     opening = way.begin(attempt)
     await connecting.wait()
@@ -231,7 +230,7 @@ async def test_a_shutdown_while_connecting_sends_nothing(
     with pytest.raises(Overloaded):
         await opening
     ticker.remove(attempt)
-    assert sent == []
+    assert life.told == []
     assert way.scripted.exchanges == []
     assert pool._idle == {}
     assert not opened[0].usable

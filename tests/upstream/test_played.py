@@ -24,7 +24,7 @@ import pytest
 
 from gateway.base.errors import GatewayError, UpstreamError
 from gateway.config.records import Provider
-from gateway.upstream.attempt import STALE_SECONDS, CollectedBody, Response
+from gateway.upstream.attempt import STALE_SECONDS, CollectedBody, FreeLife, Response
 from gateway.upstream.forwarder import HttpForwarder
 from tests.api.language import read_script
 from tests.ledger.player import play_session, read_sessions
@@ -112,7 +112,9 @@ class Player:
     async def do_left(self) -> str:
         """Ask for a caller who leaves meanwhile."""
         before = len(self.scripted.exchanges)
-        end = await self.ask(is_wanted=lambda: False)
+        life = FreeLife()
+        life.caller_gone = True
+        end = await self.ask(life=life)
         return f"{self.list_sent(before)}: {end}"
 
     async def do_open(self) -> str:

@@ -102,7 +102,7 @@ class FakeRoute:
         if kind != "answer":
             self.log.note(kind)
         if kind in {"refused", "rejected"}:
-            attempt.on_refused()
+            attempt.life.note_declined()
         if kind == "refused":
             raise UpstreamError("status 500", next_route=True)
         if kind == "rejected":

@@ -16,6 +16,7 @@ from tests.support.embeddings import embed
 from tests.support.formats import SERVICES
 from tests.support.records import make_provider
 from tests.support.rows import each_row
+from tests.upstream.kit import TellingLife
 
 
 @each_row("dimensions", [1, 2, DIMENSIONS, MAX_DIMENSIONS])
@@ -27,12 +28,10 @@ def test_a_vector_has_length_1(text: str | list[int], dimensions: int) -> None:
 
 
 async def test_a_refusal_is_told_to_the_attempt() -> None:
-    told: list[str] = []
+    life = TellingLife()
     provider = make_provider(name="demo", dialect="demo")
-    attempt = Attempt(
-        provider, Clock(), lambda: told.append("sent"), lambda: told.append("refused")
-    )
+    attempt = Attempt(provider, Clock(), life)
     body = orjson.dumps(embed("embed", dimensions=MAX_DIMENSIONS + 1))
     with pytest.raises(BadRequest, match="dimensions"):
         await DemoForwarder(provider).open(SERVICES["embeddings"], body, {}, attempt)
-    assert told == ["sent", "refused"]
+    assert life.told == ["sent", "declined"]
