@@ -17,13 +17,13 @@ from gateway.base.deadlines import BEHIND_SECONDS, LATE_SECONDS, Clock, Ticker, 
 from gateway.base.errors import InternalError, Overloaded
 from gateway.base.tasks import spawn
 from gateway.base.turns import find_turns
-from gateway.upstream.attempt import Attempt
 from tests.api.lives.loop import VirtualLoop
 from tests.api.test_sink import Transport, make_sink
 from tests.server import test_connections as connections
 from tests.server.test_connections import Connection
 from tests.support.records import make_provider
 from tests.support.rows import told_together
+from tests.upstream.kit import make_attempt
 
 
 @dataclass(eq=False)
@@ -124,7 +124,7 @@ def watch_attempt(*, begins: bool = False, **limits: float) -> Kind:
     errors: list[Exception] = []
     connection = SimpleNamespace(body_reads=0, reads=True, fail=errors.append)
     ticker = Ticker()
-    attempt = Attempt(make_provider(**limits), ticker.clock)
+    attempt = make_attempt(make_provider(**limits), clock=ticker.clock)
     attempt.attach(cast("Any", connection))
     connection.body_reads += begins
     ticker.add(attempt)

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, assert_never
 
 from aiohttp import web
@@ -24,9 +25,17 @@ from gateway.api.delivery import Delivery
 from gateway.api.shares import count_reply
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.api.state import Call, note_upstream_call
-from gateway.base.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
+from gateway.base.errors import (
+    STOPPED,
+    GatewayError,
+    InternalError,
+    Overloaded,
+    UpstreamError,
+    drop_frames,
+)
 from gateway.base.money import format_amount
 from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.records import ReplyContext
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Candidate, try_routes
 
@@ -146,45 +155,53 @@ class Relay:
         return lifecycle.find_ending(error), error
 
     async def _try(self, candidate: Candidate) -> None:
-        """Send the request by one route and pass on the reply; the result is counted for operators.
-
-        Raises CallerLeft, or what ended the request.
-        """
+        """Send the request by one route and pass on the reply. Raises CallerLeft, or what ended it."""
         completion, life, call = self._completion, self._life, self._completion.call
         if life.caller_gone:
             raise CallerLeft
-        provider, is_first = candidate.provider, candidate is completion.candidates[0]
+        provider, prepared = candidate.provider, completion.first
         call.attempts += 1
         call.provider, call.upstream_model = provider.name, candidate.target.upstream_model
-        prepared = completion.first if is_first else await completion.prepare(candidate)
+        if candidate is not completion.candidates[0]:
+            prepared = await completion.prepare(candidate)
         # A shutdown between two routes, or while the request was written for this one.
         if life.ended_by is not None:
             raise life.ended_by
         ticker, names = call.gateway.ticker, candidate.passed_headers
-        path = candidate.paths[completion.request.stream]
         self._attempt = attempt = Attempt(
-            provider.config, ticker.clock, life, path, completion.find_affinity
+            provider.config,
+            ticker.clock,
+            candidate.exchange,
+            prepared.data,
+            partial(self._open, candidate, prepared.context),
+            pick_headers(completion.headers, names) if names else {},
+            life,
+            candidate.paths[completion.request.stream],
+            completion.find_affinity,
         )
         began = ticker.loop.time()
         try:
-            headers = pick_headers(completion.headers, names) if names else {}
-            answer = await provider.forwarder.open(
-                candidate.exchange, prepared.data, headers, attempt
-            )
-            life.advance(lifecycle.Phase.ANSWERED)
-            self._delivery = Delivery(
-                completion, self._sink, life, candidate, answer, prepared.context, self._leave
-            )
-            await self._delivery.run()
+            await provider.forwarder.send(attempt)
+            assert self._delivery is not None
+            await self._delivery.finish()
+            note_upstream_call(call, candidate, None)
         # A cancelled request was sent, too, so it is counted.
         except BaseException as failure:
+            if self._delivery is not None and isinstance(failure, UpstreamError):
+                failure.next_route = False  # the provider had begun its work
             note_upstream_call(call, candidate, failure)
             raise
-        else:
-            note_upstream_call(call, candidate, None)
         finally:
             call.waited_seconds += ticker.loop.time() - began
             self._attempt = None
+
+    def _open(self, candidate: Candidate, context: ReplyContext, content_type: str) -> Delivery:
+        """Open what takes the provider's reply, when its head was read."""
+        self._life.advance(lifecycle.Phase.ANSWERED)
+        self._delivery = Delivery(
+            self._completion, self._sink, self._life, candidate, content_type, context, self._leave
+        )
+        return self._delivery
 
     def tick(self) -> None:
         """See `Timed`: notice a caller that left, and deadlines."""

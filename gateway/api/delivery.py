@@ -16,7 +16,7 @@ from gateway.base.turns import Place
 from gateway.dialects.wire.base import Pipeline
 from gateway.dialects.wire.records import ReplyContext
 from gateway.dialects.wire.replies import looks_like_json
-from gateway.upstream.attempt import Response
+from gateway.upstream.encodings import Wants
 from gateway.upstream.routing import Candidate
 
 
@@ -28,7 +28,8 @@ class Delivery:
     _sink: Sink
     _life: Lifecycle
     _candidate: Candidate
-    _response: Response
+    _content_type: str
+    """The type of audio, if the request wants audio and the provider says so; else it is not looked at."""
     _context: ReplyContext
     _on_caller_left: Callable[[], None]
     _pipeline: Pipeline = field(init=False)
@@ -47,49 +48,39 @@ class Delivery:
         exchange, is_stream = self._candidate.exchange, self._completion.request.stream
         is_audio = exchange.upstream.makes_audio
         if is_audio:
-            is_stream = self._response.content_type != ""  # else it is JSON
-            self._sink.set_type(self._response.content_type)
+            is_stream = self._content_type != ""  # else it is JSON
+            self._sink.set_type(self._content_type)
         open_reply = exchange.open_stream if is_stream else exchange.open_reply
         self._pipeline = self._life.pipeline = open_reply(self._context)
         self._sniffed = is_audio or not is_stream  # audio may begin with any byte
 
-    async def run(self) -> None:
-        """Pass on the body to its end. Raises GatewayError, and what ends the attempt."""
-        try:
-            await self._response.deliver(self)
-            pipeline = self._pipeline
-            if pipeline.complete:
-                return
-            out = await self._end()
-            if self._buffered:  # the body read has become the caller's reply
-                self._count_buffered(pipeline.buffered_bytes)
-            if out and pipeline.begun:
-                self._sink.send(out)
-            if pipeline.failure is not None:
-                raise pipeline.failure
-            if not pipeline.complete:
-                raise UpstreamError("The upstream provider's stream broke off.")  # noqa: TRY301 - beside the other failure
-        except UpstreamError as error:
-            error.next_route = False  # the provider had begun its work
-            raise
-        finally:
-            self._response.close()
-
-    async def _end(self) -> bytes:
-        """End the pipeline where that delays no other request: its last work reads a whole JSON reply."""
+    async def finish(self) -> None:
+        """End the reply, whose body was taken, where that delays no other request. Raises GatewayError."""
         pipeline = self._pipeline
+        if pipeline.complete:
+            return
+        # A whole JSON reply is read in this last work.
         rate = self._candidate.exchange.reply_rate
         place = place_elements(pipeline.buffered_bytes, pipeline.buffered_elements, rate)
         if place is Place.NOW:
-            return pipeline.end()
-        self._ending = place is Place.THREAD
-        try:
-            return await run_at(self._completion.call, place, pipeline.end)
-        finally:
-            # This thread may touch the pipeline again, whether its end failed or not.
-            self._ending = False
+            out = pipeline.end()
+        else:
+            self._ending = place is Place.THREAD
+            try:
+                out = await run_at(self._completion.call, place, pipeline.end)
+            finally:
+                # This thread may touch the pipeline again, whether its end failed or not.
+                self._ending = False
+        if self._buffered:  # the body read has become the caller's reply
+            self._count_buffered(pipeline.buffered_bytes)
+        if out and pipeline.begun:
+            self._sink.send(out)
+        if pipeline.failure is not None:
+            raise pipeline.failure
+        if not pipeline.complete:
+            raise UpstreamError("The upstream provider's stream broke off.")
 
-    def receive(self, data: bytes) -> bool:
+    def receive(self, data: bytes) -> Wants:
         """See `Receiver`. The hot path of streams: events go out in this call."""
         if not self._sniffed:
             self._sniff(data)
@@ -105,12 +96,15 @@ class Delivery:
         if pipeline.failure is not None:
             raise pipeline.failure
         if pipeline.complete:
-            self._response.stop()
+            return Wants.NOTHING
         # A stream whose events leave at once buffers next to nothing, so only larger waiting parts are
         # counted.
-        elif self._buffered or (not out and pipeline.buffered_bytes > SMALL_BYTES):
-            return self._count_buffered(pipeline.buffered_bytes) and proceed
-        return proceed
+        if self._buffered or (not out and pipeline.buffered_bytes > SMALL_BYTES):
+            proceed = self._count_buffered(pipeline.buffered_bytes) and proceed
+        return Wants.MORE if proceed else Wants.ROOM
+
+    def end(self) -> None:
+        """See `Receiver`: what is left to do may take long, see `finish`."""
 
     async def unblock(self) -> None:
         """See `Receiver`: send the head, or wait for room, or until the caller has taken its bytes."""

@@ -1,23 +1,26 @@
-"""One try at one route: its deadlines, the response's body, and the ways to end early."""
+"""One try at one route: its deadlines, the ways to end early, and what takes the body of an answer."""
 
 from __future__ import annotations
 
 import functools
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.base.deadlines import Clock
 from gateway.base.errors import Blame, UpstreamError, UpstreamTimeout
 from gateway.config.records import Provider
+from gateway.dialects.exchanges import Exchange
+from gateway.dialects.wire.records import Body
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.upstream.connection import Broken, Connection
-from gateway.upstream.encodings import Receiver, read_encoding
+from gateway.upstream.encodings import Receiver, Wants, read_encoding
 from gateway.upstream.http1 import Head
-from gateway.upstream.rests import ProviderKey
 
+MAX_ERROR_BYTES: Final = 64 << 10
+"""Bytes of an error's body that are read: errors are objects of some KiB."""
 STALE_SECONDS: Final = 2.0
 """The time in which a connection closed while idle shows itself. Later, work may have been done."""
 
@@ -42,20 +45,30 @@ class FreeLife(Life):
     """The life of a request that nobody pays for."""
 
     def __init__(self) -> None:
-        self.ended_by = None
+        self.ended_by: Exception | None = None
         self.caller_gone = False
+
+
+OpenReply = Callable[[str], Receiver]
+"""Returns what takes the body of a 200. It is given the type of audio, "" for JSON and events."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Attempt:
-    """One try at one route. The ticker looks at its deadlines; times are its clock's.
+    """One try at one route: what is sent, its deadlines, and what takes the body of an answer.
 
-    The dialler limits the time to connect. From then on the first byte, silence within the reply and
+    The ticker looks at the deadlines; times are its clock's. The dialler limits the time to connect. From then on the first byte, silence within the reply and
     the whole try have a limit each (`first_byte_timeout`, `idle_timeout`, `total_timeout`).
     """
 
     provider: Provider
     clock: Clock
+    exchange: Exchange
+    body: Body
+    open_reply: OpenReply
+    """Called when the head of a 200 was read."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The caller's headers that go on to the provider."""
     life: Life = field(default_factory=FreeLife)
     path: str = ""
     """The path of the request if it depends on the model; else the upstream's path is used."""
@@ -64,6 +77,10 @@ class Attempt:
     can serve."""
     connection: Connection | None = None
     """The connection by which the request went out; None while there is none, or after a stale one."""
+    refusal: CollectedBody | None = None
+    """The text of an error, once its head was read."""
+    answered: bool = False
+    """A reply was opened: no other connection, key or route is tried."""
     _begun: bool = False
     _body_reads: int = 0
     _began: float = field(init=False)
@@ -78,10 +95,40 @@ class Attempt:
         """Note the connection by which the request is about to be sent. Raises as `check`."""
         self.check()  # a request that ended while its connection was made must not be sent
         self.life.note_sent()
-        self.connection = connection
+        self.connection, self.refusal = connection, None
         self._body_reads = connection.body_reads
         self._quiet_since = self.clock.soon
         self._sent = time.monotonic()
+
+    def open(self, head: Head) -> Receiver:
+        """Return what takes the body of an answer.
+
+        Raises UpstreamError for an encoded body, or if audio was requested and another type came. JSON in
+        place of audio is accepted, as it may tell an error or a usage.
+        """
+        if head.status != 200:  # noqa: PLR2004
+            self.refusal = CollectedBody(MAX_ERROR_BYTES)
+            return self.refusal
+        # The request asked for `identity`; an encoded body can be neither metered nor translated.
+        encoding = head.headers.get(b"content-encoding", b"")
+        if encoding and read_encoding(encoding) is None:
+            name = _ENCODING.match(encoding)
+            raise UpstreamError(
+                "The upstream provider sent an encoding nobody asked for.",
+                cause=f"200, but encoded: {name[0].decode() if name else 'no name'}",
+            )
+        content_type, audio = head.headers.get(b"content-type", b""), ""
+        is_typed = is_reply_type(content_type)
+        if self.exchange.upstream.makes_audio:
+            if _AUDIO.fullmatch(content_type):
+                audio = content_type.decode()
+            elif not is_typed:
+                message = "The upstream provider's reply is no audio."
+                raise UpstreamError(message, cause="200, but no audio")
+        self.answered = True
+        reply = self.open_reply(audio)
+        # Some local servers send a wrong type or none.
+        return reply if is_typed or audio else CheckedBody(reply)
 
     def check(self) -> None:
         """Raise the error that ended the request."""
@@ -122,85 +169,6 @@ class Attempt:
         self.fail(UpstreamTimeout(message, cause=f"timeout: {limit}"))
 
 
-class Response(Protocol):
-    """A 200 from a provider whose body has not been read yet."""
-
-    content_type: str
-    """The type of audio; "" for JSON and events."""
-
-    async def deliver(self, receiver: Receiver) -> None:
-        """Hand over the body until its clean end or until `stop`. Raises UpstreamError."""
-
-    def stop(self) -> None:
-        """End `deliver`: the receiver has all it needs."""
-
-    def close(self) -> None:
-        """Return the connection to its pool, or cut it where the body was not read to its end."""
-
-
-def accept(
-    connection: Connection, head: Head, key: ProviderKey, *, makes_audio: bool = False
-) -> Response:
-    """Return the answer of a head with status 200.
-
-    Raises UpstreamError for an encoded body, or if audio was requested and another type came. JSON in
-    place of audio is accepted, as it may tell an error or a usage.
-    """
-    # The request asked for `identity`; an encoded body can be neither metered nor translated.
-    encoding = head.headers.get(b"content-encoding", b"")
-    if encoding and read_encoding(encoding) is None:
-        connection.close()
-        name = _ENCODING.match(encoding)
-        raise UpstreamError(
-            "The upstream provider sent an encoding nobody asked for.",
-            cause=f"200, but encoded: {name[0].decode() if name else 'no name'}",
-        )
-    content_type = head.headers.get(b"content-type", b"")
-    is_audio, is_typed = makes_audio and _AUDIO.fullmatch(content_type), is_reply_type(content_type)
-    if not makes_audio or (is_typed and not is_audio):
-        return _HttpResponse(connection, key, is_typed=is_typed)
-    if not is_audio:
-        connection.close()
-        raise UpstreamError("The upstream provider's reply is no audio.", cause="200, but no audio")
-    return _HttpResponse(connection, key, content_type.decode())
-
-
-class _HttpResponse:
-    """A `Response` on its connection. Closing it ends the request that its key has in flight."""
-
-    __slots__ = ("_connection", "_is_typed", "_key", "content_type", "stop")
-
-    def __init__(
-        self,
-        connection: Connection,
-        key: ProviderKey,
-        content_type: str = "",
-        *,
-        is_typed: bool = True,
-    ) -> None:
-        """`is_typed`: the Content-Type is right. Some local servers send a wrong one or none."""
-        self.content_type = content_type
-        self._connection = connection
-        self._is_typed = is_typed
-        self._key: ProviderKey | None = key
-        self.stop = connection.stop
-
-    def close(self) -> None:
-        if self._key is not None:
-            self._key.in_flight -= 1
-            self._key = None
-        self._connection.close()
-
-    async def deliver(self, receiver: Receiver) -> None:
-        checked = None if self._is_typed else CheckedBody(receiver)
-        try:
-            await self._connection.deliver(checked or receiver)
-        except Broken as error:
-            raise break_off(error, "reply") from error
-        if checked is not None:
-            checked.end()
-
-
 def break_off(error: Broken, blame: Blame) -> UpstreamError:
     return UpstreamError(
         f"The upstream provider's answer broke off: {error}.",
@@ -229,7 +197,7 @@ class CollectedBody:
     _pieces: list[bytes] = field(default_factory=list)
     _size: int = 0
 
-    def receive(self, data: bytes) -> bool:
+    def receive(self, data: bytes) -> Wants:
         self._size += len(data)
         # An endless reply must not fill the memory.
         if self._size > self.max_bytes:
@@ -237,9 +205,12 @@ class CollectedBody:
                 "The upstream provider's reply is too large.", cause="200, but too large"
             )
         self._pieces.append(data)
-        return True
+        return Wants.MORE
 
     async def unblock(self) -> None:
+        return
+
+    def end(self) -> None:
         return
 
     def take(self) -> bytes:
@@ -254,7 +225,7 @@ class CheckedBody:
     _beginning: bytes | None = b""
     """The first bytes, while they are too few to decide; None once the body is accepted."""
 
-    def receive(self, data: bytes) -> bool:
+    def receive(self, data: bytes) -> Wants:
         if self._beginning is None:
             return self.receiver.receive(data)
         data = (self._beginning + data).lstrip()
@@ -262,15 +233,15 @@ class CheckedBody:
         if begins is False:
             raise _no_reply()
         self._beginning = data if begins is None else None
-        return begins is None or self.receiver.receive(data)
+        return Wants.MORE if begins is None else self.receiver.receive(data)
 
     async def unblock(self) -> None:
         await self.receiver.unblock()
 
     def end(self) -> None:
-        """Note that the body is over. Raises UpstreamError if it never began."""
-        if self._beginning is not None:
+        if self._beginning is not None:  # it never began
             raise _no_reply()
+        self.receiver.end()
 
 
 @functools.lru_cache(maxsize=64)

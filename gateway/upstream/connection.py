@@ -14,16 +14,13 @@ from typing import Final, cast
 from gateway.base.errors import GatewayError, InternalError
 from gateway.base.tasks import PromptFuture
 from gateway.base.turns import Turns, find_turns
-from gateway.upstream.encodings import Receiver, unpack
+from gateway.upstream.encodings import Receiver, UnpackedBody, Wants, read_encoding
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 
 log = logging.getLogger("gateway.connection")
 
 NOT_REUSABLE: Final = frozenset({101, 204})
 """Statuses after which some servers send bytes that belong to no response."""
-EARLY_BYTES: Final = 16 << 10
-"""Bytes of a body that are buffered before `deliver` is called. At more than this, reading stops and the
-provider waits."""
 SMALL_BYTES: Final = 2 << 10
 """Bytes of a read handled at once: some events. More wait while other connections have their turns."""
 PIECE_BYTES: Final = 16 << 10
@@ -56,7 +53,7 @@ class Broken(Exception):
 class Connection(asyncio.Protocol):
     """A transport with at most one request in flight.
 
-    The user calls `start`, `read_head`, `deliver` and `close`, in this order.
+    The user calls `start`, `read_head`, `read_body` and `close`, in this order.
     """
 
     def __init__(
@@ -68,8 +65,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader: ResponseReader | None = None
         self._receiver: Receiver | None = None
-        self._early: list[bytes] = []
-        self._early_bytes = 0
+        self._open_body: Callable[[Head], Receiver] | None = None
         # Each `get_running_loop` of Python 3.11 is a call of the system.
         self._loop = asyncio.get_running_loop()
         self._turns: Turns = find_turns()
@@ -99,10 +95,11 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    def start(self, request: bytes) -> None:
-        """Send a whole request, or what comes before `send`."""
+    def start(self, request: bytes, open_body: Callable[[Head], Receiver]) -> None:
+        """Send a whole request, or what comes before `send`. The head of the answer opens the receiver."""
         assert self._transport is not None
         self._reader = ResponseReader()
+        self._open_body = open_body
         self.answered = False
         self._transport.write(request)
 
@@ -131,48 +128,33 @@ class Connection(asyncio.Protocol):
             await self._next_wake()
         return reader.head
 
-    async def deliver(self, receiver: Receiver) -> None:
-        """Hand the body to `receiver`, unpacked, until its end or until `stop`.
+    async def read_body(self) -> None:
+        """Return when the receiver has the whole body, unpacked, or wants nothing more.
 
         Raises Broken, the error given to `fail`, or what the receiver raised.
         """
-        reader = self._reader
+        reader, receiver = self._reader, self._receiver
         assert reader is not None
-        unpacked = None
-        if reader.head is not None and b"content-encoding" in reader.head.headers:
-            has_time = self._turns.has_time
-            unpacked = unpack(reader.head, receiver, lambda: not self._stopped and has_time())
-        self._receiver = receiver = unpacked or receiver
-        if self._early:
-            # Early bytes go first: pending bytes were read later.
-            early = b"".join(self._early)
-            self._early = []
-            self.paused = False
-            self._push(early)
-            if not self.reads:
-                self._read_pending()
         # Also after the body's end while the receiver asks to wait: its buffer has to be sent.
         while not self._stopped and (self.paused or not reader.done):
-            if self.paused:
+            if self.paused and receiver is not None:
                 await receiver.unblock()
                 self.paused = False
-                if unpacked is not None and self._error is None:
-                    self._push(b"")  # what is left of the bytes read before
+                if type(receiver) is UnpackedBody and self._error is None:
+                    self._read(b"")
                 self._read_pending()
             else:
                 await self._next_wake()
+        if self._stopped:
+            return
         # Bytes that came before the error were delivered, so a reply that is whole stays whole.
-        if self._error is not None and not self._stopped:  # bytes before an error count
+        if self._error is not None:
             raise self._error
-        if unpacked is not None and not (self._stopped or unpacked.is_whole):
-            raise Broken("its compressed body is cut short")
-
-    def stop(self) -> None:
-        """End `deliver`: the receiver has all it needs. `close` drops the rest of the body."""
-        # Nobody needs the rest of the body. It is read for a moment to save the connection.
-        self._stopped = True
-        self._receiver = None
-        self._wake()
+        assert receiver is not None
+        try:
+            receiver.end()
+        except BadResponse as error:
+            raise Broken(str(error)) from error
 
     def fail(self, error: Exception) -> None:
         """Make whoever waits for the response raise `error`; the first error counts."""
@@ -230,28 +212,31 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _read(self, data: bytes) -> None:
+        """Take bytes of the response; without any, go on with what the receiver has not unpacked yet."""
         self.answered = True
-        reader = self._reader
+        reader, mistake = self._reader, None
         if reader is None or self._error is not None:
             self._abort()  # bytes without a request
             return
         had_head = reader.head is not None
         try:
             body = reader.feed(data)
+        except BadResponse as error:
+            # Body bytes before the fault count as if they had come in a read of their own.
+            body, mistake = error.body, error
+        try:
+            if not had_head and reader.head is not None:
+                self._open(reader.head)
+            receiver = self._receiver
             # Reads without body bytes, such as chunk sizes alone, must not renew the idle deadline.
             if body:
                 self.body_reads += 1
-                if self._receiver is None:
-                    self._keep_early(body)
-                # `receive` may have called `stop`: a paused connection could not return to the pool.
-                elif not self._receiver.receive(body) and not self._stopped:
-                    self._pause()
-        except BadResponse as error:
-            # Body bytes before the fault count as if they had come in a read of their own.
-            if error.body:
-                self._push(error.body)
-            self._cut(error)
-            return
+            if receiver is not None and (body or not data):
+                wants = receiver.receive(body)
+                if wants is not Wants.MORE:
+                    self._obey(wants)
+            if mistake is not None:
+                self._cut(mistake)
         except Exception as error:  # noqa: BLE001 - a receiver's
             self._cut(error)
         # Only the head and the end wake the waiter: body bytes need no task switch.
@@ -265,6 +250,26 @@ class Connection(asyncio.Protocol):
         # The task may have called `close` in this step; then the body is read on.
         if self._linger is not None and is_done:
             self._finish()
+
+    def _open(self, head: Head) -> None:
+        """Open what takes the body of the answer, unpacked."""
+        assert self._open_body is not None
+        receiver = self._open_body(head)
+        packed = head.headers.get(b"content-encoding")
+        if packed is not None and (encoding := read_encoding(packed)):
+            receiver = UnpackedBody(receiver, encoding, self._turns.has_time)
+        self._receiver = receiver
+
+    def _obey(self, wants: Wants) -> None:
+        """Read no more for now, or, if the receiver has all it needs, drop the rest of the body."""
+        if wants is Wants.NOTHING:
+            # The rest is read for a moment to save the connection.
+            self._stopped = True
+            self._receiver = None
+        elif not self.paused:
+            self.paused = True
+            self._choose_reading()
+        self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._pending:  # with TLS the end comes together with the last bytes
@@ -285,25 +290,6 @@ class Connection(asyncio.Protocol):
             self.fail(Broken(str(error)))
         self._wake()
 
-    def _keep_early(self, body: bytes) -> None:
-        """Keep bytes that come before `deliver`; drop bytes that come after `stop`."""
-        if not self._stopped:
-            self._early.append(body)
-            self._early_bytes += len(body)
-            if self._early_bytes > EARLY_BYTES:
-                self._pause()
-
-    def _push(self, body: bytes) -> None:
-        """Hand over body bytes; `_read` does the same without this call."""
-        if self._receiver is None:
-            self._keep_early(body)
-            return
-        try:
-            if not self._receiver.receive(body) and not self._stopped:
-                self._pause()
-        except Exception as error:  # noqa: BLE001 - a receiver's
-            self._cut(error)
-
     def _cut(self, error: Exception) -> None:
         """End the connection because of an error in its bytes or in handling them."""
         if isinstance(error, BadResponse):
@@ -315,12 +301,6 @@ class Connection(asyncio.Protocol):
             error = InternalError()
         self.fail(error)
         self._abort()
-
-    def _pause(self) -> None:
-        if not self.paused:
-            self.paused = True
-            self._choose_reading()
-            self._wake()
 
     def _read_rest(self) -> None:
         """Read the rest of the body for a moment: usually one last empty chunk."""
@@ -340,9 +320,7 @@ class Connection(asyncio.Protocol):
         may_serve_again = self._may_serve_again()
         # The next request must not see the state of this response.
         self._error = None
-        self._reader = self._receiver = self._waiter = None
-        self._early.clear()
-        self._early_bytes = 0
+        self._reader = self._receiver = self._open_body = self._waiter = None
         self._pending = b""
         self.paused = self._stopped = False
         self.is_sent = True

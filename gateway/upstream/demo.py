@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -17,10 +17,8 @@ import orjson
 from gateway.base.errors import BadRequest
 from gateway.config.records import Provider
 from gateway.dialects.chat.dialect import ServiceUpstream
-from gateway.dialects.exchanges import Exchange
-from gateway.dialects.wire.records import Body
-from gateway.upstream.attempt import Attempt, Response
-from gateway.upstream.encodings import Receiver
+from gateway.upstream.attempt import Attempt
+from gateway.upstream.encodings import Wants
 from gateway.upstream.forwarder import Forwarder
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
@@ -39,48 +37,27 @@ class DemoForwarder(Forwarder):
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
 
-    async def open(
-        self,
-        exchange: Exchange,
-        body: Body,
-        headers: Mapping[str, str],  # noqa: ARG002 - the protocol's
-        attempt: Attempt,
-    ) -> Response:
+    async def send(self, attempt: Attempt) -> None:
         attempt.check()
         attempt.life.note_sent()
+        body, upstream = attempt.body, attempt.exchange.upstream
         asked = orjson.loads(body) if isinstance(body, bytes) else body.read_json()
-        upstream = exchange.upstream
         make = upstream.demonstrate if isinstance(upstream, ServiceUpstream) else _write_body
         try:
-            return DemoResponse(make(asked), attempt)
+            pieces = make(asked)
         except BadRequest:
             attempt.life.note_declined()
             raise
-
-
-class DemoResponse:
-    """A `Response` that is generated while it is delivered."""
-
-    __slots__ = ("_attempt", "_pieces")
-
-    content_type = "audio/wav"
-
-    def __init__(self, pieces: Iterator[bytes], attempt: Attempt) -> None:
-        self._pieces = pieces
-        self._attempt = attempt
-
-    async def deliver(self, receiver: Receiver) -> None:
-        for piece in self._pieces:
-            if not receiver.receive(piece):
+        receiver = attempt.open_reply("audio/wav")
+        for piece in pieces:  # it is made while it is taken
+            wants = receiver.receive(piece)
+            if wants is Wants.NOTHING:
+                return
+            if wants is Wants.ROOM:
                 await receiver.unblock()
-            self._attempt.check()
-            await asyncio.sleep(0)  # other tasks get a turn, and the attempt may be ended
-
-    def stop(self) -> None:
-        self._pieces = iter(())
-
-    def close(self) -> None:
-        return
+            attempt.check()
+            await asyncio.sleep(0)  # other tasks get a turn, and the request may be ended
+        receiver.end()
 
 
 def _write_body(body: Json) -> Iterator[bytes]:

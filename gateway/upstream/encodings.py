@@ -6,9 +6,10 @@ import asyncio
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final, Protocol
 
-from gateway.upstream.http1 import BadResponse, Head
+from gateway.upstream.http1 import BadResponse
 
 STEP_BYTES: Final = 2 << 10
 """Bytes that are unpacked at a time: some events. A small body can unpack to a thousand times its size:
@@ -18,14 +19,25 @@ _WINDOWS: Final = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 """The encodings that are read, each with zlib's `wbits`: the largest window, and the kind of head."""
 
 
+class Wants(Enum):
+    """What a receiver wants next."""
+
+    MORE = "more bytes"
+    ROOM = "no more bytes until `unblock` returns"
+    NOTHING = "no more bytes: it has all it needs"
+
+
 class Receiver(Protocol):
     """The destination of a body."""
 
-    def receive(self, data: bytes) -> bool:
-        """Take bytes. False asks for no more until `unblock` returns. May raise GatewayError."""
+    def receive(self, data: bytes) -> Wants:
+        """Take bytes. May raise GatewayError."""
 
     async def unblock(self) -> None:
         """Return when more may come."""
+
+    def end(self) -> None:
+        """Note that the body came to its clean end. Raises GatewayError or BadResponse if a part is missing."""
 
 
 @dataclass(slots=True)
@@ -34,31 +46,32 @@ class UnpackedBody:
 
     receiver: Receiver
     encoding: bytes
-    may_go_on: Callable[[], bool]
-    """Returns whether the next step has time in this turn of the event loop, and is wanted."""
+    has_time: Callable[[], bool]
+    """Returns whether the next step has time in this turn of the event loop."""
     _packed: bytes = b""
     _inflater: zlib._Decompress | None = field(init=False, default=None)
     _is_left: bool = False
     """There are packed bytes, or unpacked ones inside zlib."""
     _is_blocked: bool = False
 
-    def receive(self, data: bytes) -> bool:
+    def receive(self, data: bytes) -> Wants:
         """See `Receiver`. Raises BadResponse if the bytes are not in this encoding."""
         if data:
             self._packed += data
             self._is_left = True
         if self._inflater is None and not self._begin():
-            return True
+            return Wants.MORE
         is_begun = False
         while self._is_left:
-            if is_begun and not self.may_go_on():
-                return False
+            if is_begun and not self.has_time():
+                return Wants.ROOM
             is_begun = True
             piece = self._unpack()
-            if piece and not self.receiver.receive(piece):
-                self._is_blocked = True
-                return False
-        return True
+            wants = self.receiver.receive(piece) if piece else Wants.MORE
+            if wants is not Wants.MORE:
+                self._is_blocked = wants is Wants.ROOM
+                return wants
+        return Wants.MORE
 
     async def unblock(self) -> None:
         if self._is_blocked:
@@ -67,10 +80,11 @@ class UnpackedBody:
         else:
             await asyncio.sleep(0)  # the next step has time in the next turn
 
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the body may end here. An empty one may, as some senders pack no empty body."""
-        return not self._packed and (self._inflater is None or self._inflater.eof)
+    def end(self) -> None:
+        # An empty body may end here, too, as some senders pack no empty body.
+        if self._packed or not (self._inflater is None or self._inflater.eof):
+            raise BadResponse("its compressed body is cut short")
+        self.receiver.end()
 
     def _begin(self) -> bool:
         """Choose what unpacks the body; return False if more bytes are needed for that."""
@@ -110,9 +124,3 @@ def read_encoding(value: bytes) -> bytes | None:
     if not packed:
         return b""
     return packed[0] if len(packed) == 1 and packed[0] in _WINDOWS else None
-
-
-def unpack(head: Head, receiver: Receiver, may_go_on: Callable[[], bool]) -> UnpackedBody | None:
-    """Return what unpacks a body for its receiver; None if the body goes there as it is."""
-    encoding = read_encoding(head.headers[b"content-encoding"])
-    return UnpackedBody(receiver, encoding, may_go_on) if encoding else None

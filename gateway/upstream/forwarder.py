@@ -26,15 +26,12 @@ from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
-from gateway.dialects.wire.records import Body
-from gateway.upstream.attempt import Attempt, CollectedBody, Response, accept, break_off
+from gateway.upstream.attempt import Attempt, CollectedBody, break_off
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
 from gateway.upstream.rests import UNAUTHORIZED, KeyRing, ProviderKey
 
-MAX_ERROR_BYTES: Final = 64 << 10
-"""Bytes of an error's body that are read: errors are objects of some KiB."""
 MAX_FETCHED_BYTES: Final = 1 << 20
 """Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 ERROR_BODY_SECONDS: Final = 5.0
@@ -121,13 +118,11 @@ class Forwarder(Protocol):
     keys: Sequence[ProviderKey] = ()
     """The keys that requests are sent by; none if there is no choice."""
 
-    async def open(
-        self, exchange: Exchange, body: Body, headers: Mapping[str, str], attempt: Attempt
-    ) -> Response:
-        """Send the request, with `headers` of the caller's, and read the head of the answer.
+    async def send(self, attempt: Attempt) -> None:
+        """Send the request; return when the body of its 200 was taken.
 
-        Raises UpstreamError, BadRequest when the provider found fault with the request, or the
-        error given to `attempt.fail`.
+        Raises UpstreamError, BadRequest when the provider found fault with the request, what the
+        receiver raised, or what ended the request.
         """
 
     def redact(self, error: GatewayError) -> GatewayError:
@@ -152,21 +147,23 @@ class HttpForwarder(Forwarder):
         self._ring = KeyRing(provider.name, provider.api_keys, provider.sources, before)
         self.keys = self._ring.keys
 
-    async def open(
-        self, exchange: Exchange, body: Body, headers: Mapping[str, str], attempt: Attempt
-    ) -> Response:
+    async def send(self, attempt: Attempt) -> None:
         keys = self.keys
         if len(keys) > 1:
             keys = self._ring.line_up(attempt.find_affinity())
         place, may_replace = 0, True
         while True:
             key = keys[place]
-            key.in_flight += 1  # until it fails or its answer is closed
             sent = key.secret
             try:
-                return await self._send(exchange, key, body, headers, attempt)
+                key.in_flight += 1
+                try:
+                    return await self._send(key, attempt)
+                finally:
+                    key.in_flight -= 1
             except BaseException as error:
-                key.in_flight -= 1
+                if attempt.answered:
+                    raise
                 rests = isinstance(error, GatewayError) and self._ring.let_rest(key, sent, error)
                 # Another key is tried only after a refusal of the key itself: then no work was done.
                 if not (rests or key.is_lacking) or attempt.life.caller_gone:
@@ -180,41 +177,31 @@ class HttpForwarder(Forwarder):
                     may_replace = False
                 attempt.connection = None
 
-    async def _send(
-        self,
-        exchange: Exchange,
-        key: ProviderKey,
-        body: Body,
-        headers: Mapping[str, str],
-        attempt: Attempt,
-    ) -> Response:
+    async def _send(self, key: ProviderKey, attempt: Attempt) -> None:
         """Send the request by one key, again if the connection was stale."""
-        path = attempt.path or exchange.upstream.path
-        request, fresh = self._write_request(exchange.upstream, path, key, body, headers), False
+        request, body, fresh = self._write_request(key, attempt), attempt.body, False
         while True:
             connection = (None if fresh else self._pool.take()) or await self._connect()
+            head: Head | None = None
             try:
                 attempt.attach(connection)
-                connection.start(request)
+                connection.start(request, attempt.open)
                 if not isinstance(body, bytes):
                     await connection.send(body.read_pieces())
                 head = await connection.read_head()
-            except Broken as error:
-                was_idle, is_sent = _was_idle(connection, attempt), connection.is_sent
-                connection.close()
-                if connection.answered or not was_idle:
-                    raise _fail(error, attempt, is_sent=is_sent) from error
-            except BaseException:
-                connection.close()
-                raise
-            else:
-                if head.status == 200:  # noqa: PLR2004
-                    makes_audio = exchange.upstream.makes_audio
-                    return accept(connection, head, key, makes_audio=makes_audio)
+                if attempt.refusal is None:
+                    return await connection.read_body()
+                # A provider that is about to close an idle connection says 408.
                 if fresh or head.status != _REQUEST_TIMEOUT or not _was_idle(connection, attempt):
                     attempt.life.note_declined()
-                    raise await self._read_refusal(connection, head)
-                connection.close()  # the provider was about to close it
+                    raise await self._read_refusal(connection, head, attempt.refusal)
+            except Broken as error:
+                if head is not None:
+                    raise break_off(error, "reply") from error
+                if connection.answered or not _was_idle(connection, attempt):
+                    raise _fail(error, attempt, is_sent=connection.is_sent) from error
+            finally:
+                connection.close()
             attempt.connection = None
             fresh = True  # at most one retry: each send may have done the work
 
@@ -250,10 +237,10 @@ class HttpForwarder(Forwarder):
             lack.cause = f"not tried: this machine: {error}"
             raise lack from error
 
-    def _write_request(
-        self, upstream: Upstream, path: str, key: ProviderKey, body: Body, passed: Mapping[str, str]
-    ) -> bytes:
+    def _write_request(self, key: ProviderKey, attempt: Attempt) -> bytes:
         """Write the request; for a form only the head, as the body follows in pieces."""
+        upstream, body, passed = attempt.exchange.upstream, attempt.body, attempt.headers
+        path = attempt.path or upstream.path
         if not isinstance(body, bytes):
             passed = {**passed, "Content-Type": body.content_type}
         # Callers' headers differ from request to request, so heads with them are not kept.
@@ -288,19 +275,18 @@ class HttpForwarder(Forwarder):
         # aiohttp decodes callers' headers this way, so the provider gets the same bytes.
         return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
-    async def _read_refusal(self, connection: Connection, head: Head) -> GatewayError:
-        body = CollectedBody(MAX_ERROR_BYTES)
+    async def _read_refusal(
+        self, connection: Connection, head: Head, refusal: CollectedBody
+    ) -> GatewayError:
         try:
             # The caller waits meanwhile, perhaps for the next route.
             async with limit_seconds(ERROR_BODY_SECONDS):
-                await connection.deliver(body)
+                await connection.read_body()
         except (Broken, UpstreamError, TimeoutError):
             pass  # a part of the error's text is better than none
-        finally:
-            connection.close()
         # The header is used even if the body failed.
         wait = read_retry_after(head.get(b"retry-after"))
-        return self.redact(map_status(head.status, body.take(), wait))
+        return self.redact(map_status(head.status, refusal.take(), wait))
 
 
 async def fetch(
@@ -312,16 +298,13 @@ async def fetch(
 ) -> bytes:
     """Send a request and return the whole body of the reply, within the provider's time-outs.
 
-    Raises what `Forwarder.open` and `Response.deliver` raise.
+    Raises what `Forwarder.send` raises.
     """
-    attempt, reply = Attempt(forwarder.provider, ticker.clock), CollectedBody(MAX_FETCHED_BYTES)
+    reply = CollectedBody(MAX_FETCHED_BYTES)
+    attempt = Attempt(forwarder.provider, ticker.clock, exchange, body, lambda _: reply, headers)
     ticker.add(attempt)
     try:
-        answer = await forwarder.open(exchange, body, headers, attempt)
-        try:
-            await answer.deliver(reply)
-        finally:
-            answer.close()
+        await forwarder.send(attempt)
     finally:
         ticker.remove(attempt)
     return reply.take()

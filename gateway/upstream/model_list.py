@@ -162,9 +162,9 @@ async def _ask(provider: Provider, base_url: str) -> _Listing:
         async with limit_seconds(LOOK_SECONDS):
             connection = await pool.connect()
             try:
-                connection.start(_write_request(provider, url))
+                connection.start(_write_request(provider, url), lambda _: body)
                 head = await connection.read_head()
-                await connection.deliver(body)
+                await connection.read_body()
             finally:
                 connection.close()
     except TimeoutError as error:

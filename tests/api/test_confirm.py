@@ -210,7 +210,7 @@ async def fail(*_: object) -> None:
 FAULTS: Final[list[tuple[type, str, str]]] = [
     # the function that fails, and what the log has of it
     (SharedLedger, "confirm", ""),
-    (HttpForwarder, "open", "the relay failed"),
+    (HttpForwarder, "send", "the relay failed"),
     (Relay, "conclude", "the stream could not be ended"),
 ]
 

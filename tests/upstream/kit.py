@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.base.deadlines import Clock
-from gateway.upstream.attempt import Attempt, CollectedBody, FreeLife, Response
+from gateway.config.records import Provider
+from gateway.dialects.exchanges import Exchange
+from gateway.dialects.wire.records import Body
+from gateway.upstream.attempt import Attempt, CollectedBody, FreeLife
+from gateway.upstream.encodings import Receiver, Wants
 from gateway.upstream.forwarder import HttpForwarder
 from tests.support.formats import EXCHANGES
 from tests.support.upstream import ScriptedUpstream
@@ -21,6 +25,8 @@ class Taker:
     """Takes all that comes; while it is `full` it asks to be waited for, until `room` is set."""
 
     full: bool = False
+    satisfied: bool = False
+    """It has all it needs after the next piece."""
     pieces: list[bytes] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
@@ -29,14 +35,33 @@ class Taker:
     def body(self) -> bytes:
         return b"".join(self.pieces)
 
-    def receive(self, data: bytes) -> bool:
+    def receive(self, data: bytes) -> Wants:
         self.pieces.append(data)
-        return not self.full
+        if self.satisfied:
+            return Wants.NOTHING
+        return Wants.ROOM if self.full else Wants.MORE
 
     async def unblock(self) -> None:
         self.asked.set()
         await self.room.wait()
         self.full = False
+
+    def end(self) -> None:
+        return
+
+
+def make_attempt(
+    provider: Provider,
+    taker: Receiver | None = None,
+    body: Body = b"{}",
+    *,
+    clock: Clock | None = None,
+    exchange: Exchange = EXCHANGE,
+    **facts: Any,
+) -> Attempt:
+    """Make an attempt whose reply `taker` takes."""
+    clock = clock or Clock()
+    return Attempt(provider, clock, exchange, body, lambda _: taker or Taker(), **facts)
 
 
 @dataclass(slots=True)
@@ -46,23 +71,22 @@ class Way:
     forwarder: HttpForwarder
     scripted: ScriptedUpstream
 
-    def make_attempt(self, **facts: Any) -> Attempt:
-        return Attempt(self.forwarder.provider, Clock(), **facts)
+    def make_attempt(self, taker: Receiver | None = None, **facts: Any) -> Attempt:
+        return make_attempt(self.forwarder.provider, taker, **facts)
 
-    def open(self, attempt: Attempt | None = None) -> Coroutine[Any, Any, Response]:
-        return self.forwarder.open(EXCHANGE, b"{}", {}, attempt or self.make_attempt())
-
-    def begin(self, attempt: Attempt | None = None) -> asyncio.Task[Response]:
-        return asyncio.get_running_loop().create_task(self.open(attempt))
+    def begin(self, attempt: Attempt) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(self.forwarder.send(attempt))
 
     async def ask(self, opened: Callable[[], None] = lambda: None, **facts: Any) -> bytes:
         """Send a request and read its whole reply; it is `opened` when its head was read."""
-        answer, body = await self.open(self.make_attempt(**facts)), CollectedBody()
-        opened()
-        try:
-            await answer.deliver(body)
-        finally:
-            answer.close()
+        attempt, body = self.make_attempt(**facts), CollectedBody()
+
+        def open_reply(_: str) -> Receiver:
+            opened()
+            return body
+
+        attempt.open_reply = open_reply
+        await self.forwarder.send(attempt)
         return body.take()
 
 

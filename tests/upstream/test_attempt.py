@@ -7,12 +7,12 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.base.deadlines import Clock
 from gateway.base.errors import Overloaded, UpstreamError, UpstreamTimeout
 from gateway.upstream.attempt import Attempt, CheckedBody, begins_reply
+from gateway.upstream.encodings import Wants
 from tests.support.records import make_provider
 from tests.support.rows import each_row
-from tests.upstream.kit import Taker, TellingLife
+from tests.upstream.kit import Taker, TellingLife, make_attempt
 
 FIRST_BYTE: Final = 10.0
 IDLE: Final = 3.0
@@ -56,7 +56,7 @@ def tick(attempt: Attempt, seconds: float) -> None:
 
 @each_row("steps", LATE)
 async def test_each_deadline_ends_an_attempt_at_its_time(steps: str) -> None:
-    attempt, connection = Attempt(PROVIDER, Clock()), FakeConnection()
+    attempt, connection = make_attempt(PROVIDER), FakeConnection()
     attach(attempt, connection)
     for step in steps.split():
         if step == "read":
@@ -70,7 +70,7 @@ async def test_each_deadline_ends_an_attempt_at_its_time(steps: str) -> None:
 
 
 async def test_the_bytes_of_an_earlier_response_are_no_first_byte() -> None:
-    attempt, connection = Attempt(PROVIDER, Clock()), FakeConnection(body_reads=7)
+    attempt, connection = make_attempt(PROVIDER), FakeConnection(body_reads=7)
     attach(attempt, connection)
     tick(attempt, IDLE + 1)
     assert connection.errors == []
@@ -80,7 +80,7 @@ async def test_the_bytes_of_an_earlier_response_are_no_first_byte() -> None:
 
 async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
     life = TellingLife()
-    attempt = Attempt(PROVIDER, Clock(), life)
+    attempt = make_attempt(PROVIDER, life=life)
     error = Overloaded("The gateway was stopped.")
     attempt.fail(error)
     attempt.fail(UpstreamTimeout("later"))
@@ -92,7 +92,7 @@ async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
 
 async def test_a_stale_connection_is_left_alone() -> None:
     """It may serve another request by now: an error is kept for the connection after it."""
-    attempt, connection = Attempt(PROVIDER, Clock()), FakeConnection()
+    attempt, connection = make_attempt(PROVIDER), FakeConnection()
     attach(attempt, connection)
     attempt.connection = None
     attempt.fail(UpstreamTimeout("late"))
@@ -125,8 +125,8 @@ def test_what_begins_like_a_reply_is_passed_on_whole(body: bytes, prefix: bytes)
         taker = Taker(full=True)
         checked = CheckedBody(taker)
         checked.receive((prefix + body)[:cut])
-        assert checked.receive((prefix + body)[cut:]) is False
-        assert checked.receive(b"\n<") is False
+        assert checked.receive((prefix + body)[cut:]) is Wants.ROOM
+        assert checked.receive(b"\n<") is Wants.ROOM
         checked.end()
         assert taker.body == (prefix + body).lstrip() + b"\n<"
 
@@ -136,15 +136,16 @@ def test_what_begins_like_a_reply_is_passed_on_whole(body: bytes, prefix: bytes)
 def test_what_begins_otherwise_is_no_reply(body: bytes, prefix: bytes) -> None:
     for cut in range(len(prefix + body)):
         checked = CheckedBody(taker := Taker())
+        pieces = ((prefix + body)[:cut], (prefix + body)[cut:])
         with pytest.raises(UpstreamError, match="neither events nor JSON"):
-            checked.receive((prefix + body)[:cut]) and checked.receive((prefix + body)[cut:])
+            _ = [checked.receive(piece) for piece in pieces]
         assert taker.body == b""
 
 
 @each_row("body", [b"", b"\n" * 9, b"even", BOM[:2], BOM])
 def test_what_never_begins_is_no_reply(body: bytes) -> None:
     checked = CheckedBody(Taker())
-    assert checked.receive(body)
+    assert checked.receive(body) is Wants.MORE
     assert checked._beginning is not None
     assert len(checked._beginning) < len(BOM + b"event:")
     with pytest.raises(UpstreamError):

@@ -28,7 +28,7 @@ from gateway.upstream.connection import (
     cut_piece,
 )
 from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
-from gateway.upstream.encodings import STEP_BYTES
+from gateway.upstream.encodings import STEP_BYTES, Wants
 from gateway.upstream.forwarder import Pool
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
@@ -54,20 +54,21 @@ class Provider:
     scripted: ScriptedUpstream
     pool: Pool
 
-    async def ask(self, *script: Step) -> Connection:
+    async def ask(self, *script: Step, taker: Taker | None = None) -> Connection:
         """A request by a connection of the pool, up to the head of its response."""
         self.scripted.play(script)
         connection = self.pool.take() or await self.pool.connect()
-        connection.start(REQUEST)
+        connection.start(REQUEST, lambda _: taker or Taker())
         async with asyncio.timeout(SECONDS):
             await connection.read_head()
         return connection
 
     async def read(self, *script: Step) -> tuple[Connection, bytes]:
         """The same, its body read, and the connection given up."""
-        connection, taker = await self.ask(*script), Taker()
+        taker = Taker()
+        connection = await self.ask(*script, taker=taker)
         async with asyncio.timeout(SECONDS):
-            await connection.deliver(taker)
+            await connection.read_body()
         connection.close()
         return connection, taker.body
 
@@ -102,10 +103,10 @@ async def test_a_connection_whose_request_was_answered_too_early_serves_no_more(
 
     provider.scripted.play([WHOLE])
     connection, taker = await provider.pool.connect(), Taker()
-    connection.start(REQUEST)
+    connection.start(REQUEST, lambda _: taker)
     async with asyncio.timeout(SECONDS):
         await connection.send(write_late())
-        await connection.deliver(taker)
+        await connection.read_body()
     connection.close()
     assert (taker.body, connection.served) == (b"hello!", 0)
     assert not await provider.is_given_again(connection)
@@ -116,8 +117,9 @@ async def test_a_paused_connection_serves_again_if_it_reads_on(
     provider: Provider, *, has_room: bool
 ) -> None:
     """Its response came whole; where its receiver never asked for more, nobody would read the next."""
-    connection, taker = await provider.ask(WHOLE), Taker(full=True)
-    delivery = asyncio.get_running_loop().create_task(connection.deliver(taker))
+    taker = Taker(full=True)
+    connection = await provider.ask(WHOLE, taker=taker)
+    delivery = asyncio.get_running_loop().create_task(connection.read_body())
     await asyncio.wait_for(taker.asked.wait(), SECONDS)
     if has_room:
         taker.room.set()
@@ -136,7 +138,7 @@ async def test_a_paused_connection_serves_again_if_it_reads_on(
     [
         ([WHOLE[:-1], End.HANG], ""),
         ([WHOLE[:-1], End.HANG], "fail"),
-        ([WHOLE[:-1], End.HANG], "stop fail"),
+        ([WHOLE[:-1], End.HANG], "satisfied fail"),
         ([WHOLE], "fail"),
     ],
 )
@@ -144,9 +146,9 @@ async def test_a_connection_given_up_within_its_response_or_failed_after_its_end
     provider: Provider, script: Script, calls: str
 ) -> None:
     """A deadline may fall due with the last byte: whoever had it was told of an error."""
-    connection = await provider.ask(*script)
-    for call in calls.split():
-        connection.stop() if call == "stop" else connection.fail(UpstreamError("too late"))
+    connection = await provider.ask(*script, taker=Taker(satisfied="satisfied" in calls))
+    if "fail" in calls:
+        connection.fail(UpstreamError("too late"))
     connection.close()
     assert not await provider.is_given_again(connection)
     await provider.wait_closed()
@@ -193,9 +195,9 @@ async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> 
     port = server.sockets[0].getsockname()[1]
     pool = Pool(Dialer(URL(f"http://127.0.0.1:{port}"), SECONDS))
     connection = await pool.connect()
-    connection.start(REQUEST + bytes(64 << 20))
+    connection.start(REQUEST + bytes(64 << 20), lambda _: Taker())
     assert (await connection.read_head()).status == 413
-    await connection.deliver(Taker())
+    await connection.read_body()
     connection.close()
     assert not connection.usable
     ended.set()
@@ -227,17 +229,17 @@ class Wire(asyncio.Transport):
         self.closing = True
 
 
-def make_started(wire: Wire, head: bytes = WHOLE[:-6]) -> Connection:
+def make_started(wire: Wire, taker: Taker, head: bytes = WHOLE[:-6]) -> Connection:
     """Make a connection whose response has begun."""
     connection = Connection(lambda _: None, lambda _: None)
     connection.connection_made(wire)
-    connection.start(REQUEST)
+    connection.start(REQUEST, lambda _: taker)
     connection.data_received(head)
     return connection
 
 
-async def begin_delivery(connection: Connection, taker: Taker) -> asyncio.Task[None]:
-    delivery = asyncio.get_running_loop().create_task(connection.deliver(taker))
+async def begin_delivery(connection: Connection) -> asyncio.Task[None]:
+    delivery = asyncio.get_running_loop().create_task(connection.read_body())
     await asyncio.sleep(0)
     return delivery
 
@@ -248,35 +250,35 @@ async def test_what_a_receiver_raises_ends_the_connection(
     raised: Exception, *, early: bool
 ) -> None:
     class Raising(Taker):
-        def receive(self, data: bytes) -> bool:  # noqa: ARG002 - a receiver's
+        def receive(self, data: bytes) -> Wants:  # noqa: ARG002 - a receiver's
             raise raised
 
-    connection = make_started(wire := Wire())
+    connection = make_started(wire := Wire(), Raising())
     if early:
         connection.data_received(b"hel")
     else:
         asyncio.get_running_loop().call_soon(connection.data_received, b"hel")
     with pytest.raises(GatewayError) as told:
-        await connection.deliver(Raising())
+        await connection.read_body()
     assert told.value is raised or isinstance(told.value, InternalError)
     assert wire.closing
 
 
-async def test_what_comes_after_a_stop_is_dropped() -> None:
-    connection = make_started(Wire())
-    connection.stop()
+async def test_what_comes_after_a_receiver_has_all_is_dropped() -> None:
+    connection = make_started(Wire(), taker := Taker(satisfied=True))
     for _ in range(2):
         reads = connection.body_reads
         connection.data_received(b"h")
         assert connection.body_reads == reads + 1, "it shows that the provider is alive"
-    assert connection._early == []
+    await connection.read_body()
+    assert taker.body == b"h"
 
 
 async def test_what_came_before_a_mistake_is_handed_over() -> None:
-    connection, taker = make_started(Wire(), CHUNKED[: CHUNKED.index(b"6")]), Taker()
+    connection = make_started(Wire(), taker := Taker(), CHUNKED[: CHUNKED.index(b"6")])
     asyncio.get_running_loop().call_soon(connection.data_received, chunked(b"hello") + b"zz\r\n")
     with pytest.raises(Broken):
-        await connection.deliver(taker)
+        await connection.read_body()
     assert taker.body == b"hello"
 
 
@@ -286,15 +288,15 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
     body, turns = bytes(range(256)) * 1024, list[int]()
 
     class Slow(Taker):
-        def receive(self, data: bytes) -> bool:
+        def receive(self, data: bytes) -> Wants:
             turns.append(len(data))
             time.sleep(2 * TURN_SECONDS)  # uvloop tells time in whole milliseconds
             return super().receive(data)
 
     async def play() -> None:
         wire, taker = Wire(), Slow()
-        connection = make_started(wire, OK + b"Content-Length: %d\r\n\r\n" % len(body))
-        delivery = await begin_delivery(connection, taker)
+        connection = make_started(wire, taker, OK + b"Content-Length: %d\r\n\r\n" % len(body))
+        delivery = await begin_delivery(connection)
         connection.data_received(body)
         assert len(turns) == 1
         assert not wire.reads
@@ -312,8 +314,8 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
 
 async def test_pieces_become_larger_while_the_receiver_is_quick() -> None:
     taker, body = Taker(), bytes(1 << 20)
-    connection = make_started(Wire(), OK + b"Content-Length: %d\r\n\r\n" % len(body))
-    delivery = await begin_delivery(connection, taker)
+    connection = make_started(Wire(), taker, OK + b"Content-Length: %d\r\n\r\n" % len(body))
+    delivery = await begin_delivery(connection)
     connection.data_received(body)
     await asyncio.wait_for(delivery, SECONDS)
     assert len(taker.pieces[0]) == PIECE_BYTES
@@ -321,8 +323,8 @@ async def test_pieces_become_larger_while_the_receiver_is_quick() -> None:
 
 
 async def test_what_came_with_the_end_is_handled_with_it() -> None:
-    connection, taker = make_started(Wire(), OK + b"\r\n"), Taker()
-    delivery = await begin_delivery(connection, taker)
+    connection = make_started(Wire(), taker := Taker(), OK + b"\r\n")
+    delivery = await begin_delivery(connection)
     while find_turns().has_time():
         pass
     connection.data_received(b"x" * (SMALL_BYTES + 1))
@@ -384,36 +386,36 @@ async def test_a_packed_body_is_unpacked_wherever_it_is_cut(
 ) -> None:
     head = OK + b"Content-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (encoding, len(packed))
     for split in range(len(packed) + 1):
-        connection, taker = make_started(Wire(), head), Taker()
-        connection.data_received(packed[:split])
-        asyncio.get_running_loop().call_soon(connection.data_received, packed[split:])
+        connection = make_started(Wire(), taker := Taker(), head)
+        for piece in filter(None, (packed[:split], packed[split:])):
+            asyncio.get_running_loop().call_soon(connection.data_received, piece)
         if isinstance(told, bytes):
-            await asyncio.wait_for(connection.deliver(taker), SECONDS)
+            await asyncio.wait_for(connection.read_body(), SECONDS)
             assert taker.body == told, split
             continue
         with pytest.raises(Broken, match=told):
-            await asyncio.wait_for(connection.deliver(taker), SECONDS)
+            await asyncio.wait_for(connection.read_body(), SECONDS)
 
 
 PACKED: Final = OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 async def test_what_a_packer_flushes_is_handed_over_at_once() -> None:
-    connection, taker, packer = make_started(Wire(), PACKED), Taker(), zlib.compressobj(wbits=31)
-    delivery = await begin_delivery(connection, taker)
+    connection, packer = make_started(Wire(), taker := Taker(), PACKED), zlib.compressobj(wbits=31)
+    delivery = await begin_delivery(connection)
     for event in (b"data: 1\n\n", b"data: 2\n\n"):
         packed = packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH)
         connection.data_received(chunked(packed))
         assert taker.pieces.pop() == event
-    connection.stop()  # the last event was there
+        taker.satisfied = True  # by the next, the last
     await asyncio.wait_for(delivery, SECONDS)
 
 
 @each_row("packed", [pack(bytes(64 << 20)), pack(b"") * 20_000 + pack(bytes(64 << 20))])
 async def test_a_bomb_costs_what_its_receiver_takes(packed: bytes) -> None:
     """It is unpacked in steps: others have their turns, a full receiver is waited for, a refusal ends it."""
-    connection, taker = make_started(wire := Wire(), PACKED), Taker(full=True)
-    delivery = await begin_delivery(connection, taker)
+    connection = make_started(wire := Wire(), taker := Taker(full=True), PACKED)
+    delivery = await begin_delivery(connection)
     began = time.process_time()
     connection.data_received(chunked(packed))
     assert time.process_time() - began < 0.25

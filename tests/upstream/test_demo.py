@@ -9,13 +9,12 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from gateway.base.deadlines import Clock
 from gateway.base.errors import Overloaded
-from gateway.upstream.attempt import Attempt
 from gateway.upstream.demo import DemoForwarder, make_completion
+from gateway.upstream.encodings import Wants
 from tests.support.formats import EXCHANGES
 from tests.support.records import make_provider
-from tests.upstream.kit import Taker, TellingLife
+from tests.upstream.kit import Taker, TellingLife, make_attempt
 
 PROVIDER: Final = make_provider(name="demo", dialect="demo")
 Json = dict[str, Any]
@@ -35,33 +34,31 @@ def test_an_answer_has_at_most_16_384_characters() -> None:
 class Slow(Taker):
     """A receiver that asks to be waited for after each piece, which ends the attempt with `error`."""
 
-    attempt: Attempt = field(default_factory=lambda: Attempt(PROVIDER, Clock()))
+    life: TellingLife = field(default_factory=TellingLife)
     error: Overloaded | None = None
     waits: int = 0
 
-    def receive(self, data: bytes) -> bool:
+    def receive(self, data: bytes) -> Wants:
         self.pieces.append(data)
-        return False
+        return Wants.ROOM
 
     async def unblock(self) -> None:
         self.waits += 1
         if self.error is not None:
             await asyncio.sleep(0)
-            self.attempt.fail(self.error)
+            self.life.ended_by = self.error
 
 
 async def deliver(body: Json, taker: Slow) -> Slow:
     exchange = EXCHANGES["chat"]["demo"]
-    reply = await DemoForwarder(PROVIDER).open(exchange, orjson.dumps(body), {}, taker.attempt)
-    await reply.deliver(taker)
+    attempt = make_attempt(PROVIDER, taker, orjson.dumps(body), exchange=exchange, life=taker.life)
+    await DemoForwarder(PROVIDER).send(attempt)
     return taker
 
 
 async def test_it_waits_for_a_slow_caller_and_ends_like_a_provider() -> None:
-    life = TellingLife()
-    attempt = Attempt(PROVIDER, Clock(), life)
-    taker = await deliver(ask(stream=True), Slow(attempt=attempt))
-    assert life.told == ["sent"]
+    taker = await deliver(ask(stream=True), Slow())
+    assert taker.life.told == ["sent"]
     assert taker.waits == len(taker.pieces)
     assert taker.pieces[-1] == b"data: [DONE]\n\n"
     whole = await deliver(ask(), Slow())

@@ -19,7 +19,6 @@ from typing import Any, Final, cast
 import pytest
 from yarl import URL
 
-from gateway.upstream.connection import EARLY_BYTES, Connection
 from gateway.upstream.dial import (
     OWN_ERRNOS,
     Dialer,
@@ -32,7 +31,6 @@ from gateway.upstream.dial import (
 from gateway.upstream.resolver import Address
 from tests.support.loops import LOOPS, run_on
 from tests.support.waiting import until
-from tests.upstream.kit import Taker
 
 SECONDS: Final = 30.0
 SHORT_SECONDS: Final = 0.3
@@ -367,20 +365,3 @@ async def test_no_connection_comes_of_a_handshake_that_fails(
 
 
 # ---- the response --------------------------------------------------------------------------------
-
-
-@on_each_loop
-async def test_a_pause_before_delivery_ends_as_soon_as_the_early_bytes_are_taken(
-    server: Server,
-) -> None:
-    body, taker = bytes(range(256)) * (EARLY_BYTES // 256 * 16), Taker()
-    server.said = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-    connection = await make_dialer(server.address).dial(
-        lambda: Connection(lambda one: one._abort(), lambda _: None)
-    )
-    connection.start(b"GET")
-    await connection.read_head()
-    await until(lambda: connection.paused, "the pause")
-    await connection.deliver(taker)
-    assert taker.body == body
-    connection.close()

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from yarl import URL
 
-from gateway.base.deadlines import Clock, Ticker
+from gateway.base.deadlines import Ticker
 from gateway.base.errors import (
     BadRequest,
     GatewayError,
@@ -33,7 +33,7 @@ from tests.support.replies import completion, head, json_reply
 from tests.support.rows import each_row
 from tests.support.upstream import End, ScriptedUpstream
 from tests.support.waiting import until
-from tests.upstream.kit import EXCHANGE, TellingLife, Way
+from tests.upstream.kit import EXCHANGE, TellingLife, Way, make_attempt
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
     monkeypatch.setattr(way.forwarder._pool, "connect", connect_late)
     way.scripted.play([End.RST], json_reply(completion()))
     with pytest.raises(Overloaded):
-        await way.open(attempt)
+        await way.forwarder.send(attempt)
     assert len(way.scripted.exchanges) == 2
 
 
@@ -108,7 +108,7 @@ async def test_a_form_is_sent_no_further_than_it_is_taken_or_an_answer_comes(ans
 
     async def ask(forwarder: HttpForwarder, attempt: Attempt) -> GatewayError | None:
         try:
-            (await forwarder.open(EXCHANGE, sound, {}, attempt)).close()
+            await forwarder.send(attempt)
         except GatewayError as error:
             return error
         return None
@@ -123,7 +123,7 @@ async def test_a_form_is_sent_no_further_than_it_is_taken_or_an_answer_comes(ans
         port = server.sockets[0].getsockname()[1]
         provider = make_provider(base_url=f"http://127.0.0.1:{port}/v1")
         forwarder = HttpForwarder(provider)
-        attempt = Attempt(provider, Clock(), life)
+        attempt = make_attempt(provider, body=sound, life=life)
         asking = asyncio.get_running_loop().create_task(ask(forwarder, attempt))
         await until(is_waiting, "the provider takes no more")
         is_stuck.set()
@@ -150,7 +150,7 @@ async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(wa
     life = TellingLife(end)
     attempt = way.make_attempt(life=life)
     with pytest.raises(Overloaded):
-        await way.open(attempt)
+        await way.forwarder.send(attempt)
     assert life.told == ["sent", "declined"]
 
 
@@ -238,8 +238,8 @@ async def test_a_shutdown_while_connecting_sends_nothing(
 
 def test_a_body_is_collected_up_to_its_limit() -> None:
     body = CollectedBody(5)
-    assert body.receive(b"abc")
-    assert body.receive(b"de")
+    body.receive(b"abc")
+    body.receive(b"de")
     assert body.take() == b"abcde"
     with pytest.raises(UpstreamError, match="too large"):
         body.receive(b"f")

@@ -24,7 +24,7 @@ import pytest
 
 from gateway.base.errors import GatewayError, UpstreamError
 from gateway.config.records import Provider
-from gateway.upstream.attempt import STALE_SECONDS, CollectedBody, FreeLife, Response
+from gateway.upstream.attempt import STALE_SECONDS, FreeLife
 from gateway.upstream.forwarder import HttpForwarder
 from tests.api.language import read_script
 from tests.ledger.player import play_session, read_sessions
@@ -33,7 +33,7 @@ from tests.support.records import make_provider
 from tests.support.replies import completion, error_reply, json_reply
 from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
-from tests.upstream.kit import Way
+from tests.upstream.kit import Taker, Way
 
 SESSIONS: Final = read_sessions(Path(__file__).with_name("played"))
 ASK_SECONDS: Final = 8.0
@@ -51,7 +51,7 @@ class Player:
     ways: list[Way] = field(default_factory=list)
     valid: set[str] = field(default_factory=set)
     said: list[Callable[[Exchange], Script]] = field(default_factory=list)
-    opened: list[Response] = field(default_factory=list)
+    opened: list[tuple[Taker, asyncio.Task[None]]] = field(default_factory=list)
 
     @property
     def way(self) -> Way:
@@ -119,18 +119,23 @@ class Player:
 
     async def do_open(self) -> str:
         """Ask for one caller, and read the head of the reply."""
-        self.opened.append(await self.way.open(self.way.make_attempt(find_affinity=lambda: "a")))
+        taker = Taker(full=True)
+        sending = self.way.begin(self.way.make_attempt(taker, find_affinity=lambda: "a"))
+        await taker.asked.wait()
+        self.opened.append((taker, sending))
         return ""
 
     async def do_close(self, number: str) -> str:
-        """Close a reply that was opened."""
-        self.opened[int(number) - 1].close()
+        """Take the reply that was opened."""
+        taker, sending = self.opened[int(number) - 1]
+        taker.room.set()
+        await sending
         return ""
 
     async def do_leave(self) -> str:
         """Ask, and leave while the head of the reply is waited for; tell what is in flight till then."""
         before = len(self.scripted.exchanges)
-        opening = self.way.begin()
+        opening = self.way.begin(self.way.make_attempt())
         await self.scripted.wait_for(before + 1)
         told = self.describe()
         opening.cancel()
@@ -165,9 +170,11 @@ class Player:
 
     async def do_idle(self) -> str:
         """Leave two idle connections."""
-        for answer in [await self.way.open() for _ in range(2)]:
-            await answer.deliver(CollectedBody())
-            answer.close()
+        for _ in range(2):
+            await self.do_open()
+        for number in ("1", "2"):
+            await self.do_close(number)
+        self.opened.clear()
         return ""
 
     # ---- Answers -----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -12,10 +12,9 @@ from typing import Any, Final, cast
 from gateway.base.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.base.tasks import spawn
 from gateway.config.records import Provider
-from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.stream import STOP
-from gateway.upstream.attempt import Attempt, Response
-from gateway.upstream.encodings import Receiver
+from gateway.upstream.attempt import Attempt
+from gateway.upstream.encodings import Receiver, Wants
 from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import DELAYS, Log
 from tests.dialects.chat.kit import DONE, chunk, dump, event, role, stop, text
@@ -78,17 +77,9 @@ class FakeRoute:
     closed: int = 0
     opened: int = 0
     tried: bool = False
-    stopped: bool = False
     is_caller_gone: Callable[[], bool] = lambda: False
-    content_type: str = ""
 
-    async def open(
-        self,
-        exchange: Exchange,  # noqa: ARG002 - the protocol's
-        body: bytes,  # noqa: ARG002
-        headers: Mapping[str, str],  # noqa: ARG002
-        attempt: Attempt,
-    ) -> Response:
+    async def send(self, attempt: Attempt) -> None:
         self.tried = True
         self.log.check(not self.is_caller_gone(), "a route is tried for a caller that left")
         await asyncio.sleep(self.dice.choice(DELAYS))
@@ -110,32 +101,28 @@ class FakeRoute:
         if kind == "broken":
             raise UpstreamError("broke off")
         self.opened += 1
-        return self
+        try:
+            await self._hand_over(attempt.open_reply(""), connection)
+        finally:
+            self.closed += 1
 
-    async def deliver(self, receiver: Receiver) -> None:
-        connection = self.connection
-        assert connection is not None
+    async def _hand_over(self, receiver: Receiver, connection: FakeConnection) -> None:
         for piece in self._write_body():
             await connection.sleep(
                 self.dice.choice((*DELAYS, 9.0) if self.dice.random() < 0.1 else DELAYS)
             )
             connection.body_reads += 1
-            proceed = receiver.receive(piece)
-            if self.stopped:
+            wants = receiver.receive(piece)
+            if wants is Wants.NOTHING:
                 return
-            if not proceed:
+            if wants is Wants.ROOM:
                 connection.reads = False
                 await receiver.unblock()
                 connection.reads = True
         if self.dice.random() < 0.08:
             raise UpstreamError("broke off")
         await connection.sleep(0.0)
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def close(self) -> None:
-        self.closed += 1
+        receiver.end()
 
     def redact(self, error: GatewayError) -> GatewayError:
         return error
