@@ -27,7 +27,7 @@ from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
 from gateway.upstream.attempt import Attempt, CollectedBody, break_off
-from gateway.upstream.connection import Broken, Connection
+from gateway.upstream.connection import LARGE_PIECE_BYTES, PIECE_BYTES, Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
 from gateway.upstream.rests import UNAUTHORIZED, KeyRing, ProviderKey
@@ -180,12 +180,14 @@ class HttpForwarder(Forwarder):
     async def _send(self, key: ProviderKey, attempt: Attempt) -> None:
         """Send the request by one key, again if the connection was stale."""
         request, body, fresh = self._write_request(key, attempt), attempt.body, False
+        passes = attempt.exchange.translation is None
+        piece_bytes = LARGE_PIECE_BYTES if passes else PIECE_BYTES
         while True:
             connection = (None if fresh else self._pool.take()) or await self._connect()
             head: Head | None = None
             try:
                 attempt.attach(connection)
-                connection.start(request, attempt.open)
+                connection.start(request, attempt.open, piece_bytes)
                 if not isinstance(body, bytes):
                     await connection.send(body.read_pieces())
                 head = await connection.read_head()

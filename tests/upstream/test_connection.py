@@ -20,7 +20,6 @@ from gateway.base.errors import GatewayError, InternalError, UpstreamError
 from gateway.base.turns import TURN_SECONDS, find_turns
 from gateway.upstream.connection import (
     BYTES_PER_LINE,
-    LARGE_PIECE_BYTES,
     PIECE_BYTES,
     SMALL_BYTES,
     Broken,
@@ -233,7 +232,7 @@ def make_started(wire: Wire, taker: Taker, head: bytes = WHOLE[:-6]) -> Connecti
     """Make a connection whose response has begun."""
     connection = Connection(lambda _: None, lambda _: None)
     connection.connection_made(wire)
-    connection.start(REQUEST, lambda _: taker)
+    connection.start(REQUEST, lambda _: taker, PIECE_BYTES)
     connection.data_received(head)
     return connection
 
@@ -310,16 +309,6 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
         turns.clear()
 
     run_on(loop, play())
-
-
-async def test_pieces_become_larger_while_the_receiver_is_quick() -> None:
-    taker, body = Taker(), bytes(1 << 20)
-    connection = make_started(Wire(), taker, OK + b"Content-Length: %d\r\n\r\n" % len(body))
-    delivery = await begin_delivery(connection)
-    connection.data_received(body)
-    await asyncio.wait_for(delivery, SECONDS)
-    assert len(taker.pieces[0]) == PIECE_BYTES
-    assert max(map(len, taker.pieces)) == LARGE_PIECE_BYTES
 
 
 async def test_what_came_with_the_end_is_handled_with_it() -> None:
