@@ -19,8 +19,9 @@ from gateway.api.paths import clean_path
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.dialects.chat.state import StateCollector
 from gateway.ledger.serving.memory import check_admission
+from gateway.upstream.breaker import Breaker
 from gateway.upstream.http1 import BadResponse, ResponseReader
-from gateway.upstream.rests import Breaker, KeyRing
+from gateway.upstream.keys import KeyRing
 from tests.documents import DOCUMENTS
 from tests.ledger.contract.kit import admission
 from tests.support.rows import each_row
@@ -118,7 +119,7 @@ def test_broken_replies_within_a_tenth_of_a_second_are_one_failure() -> None:
 
 def test_a_limited_key_rests_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=lambda: 7.0)
-    monkeypatch.setattr("gateway.upstream.rests.time", clock)
+    monkeypatch.setattr("gateway.upstream.keys.time", clock)
     ring, error = KeyRing("p", ["a", "b"]), UpstreamError("m")
     error.upstream_status = 429
     assert ring.let_rest(ring.keys[0], "a", error)

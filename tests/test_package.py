@@ -66,7 +66,8 @@ CORE: Final = {
     *(f"base/{name}" for name in PURE_BASE),
     "api/lifecycle",
     "api/limits",
-    "upstream/rests",
+    "upstream/breaker",
+    "upstream/keys",
     "upstream/http1",
 }
 """Besides all of `dialects/`: bytes and values in, bytes and values out."""

@@ -1,7 +1,8 @@
 """The way to the providers: routes, connections, failures.
 
     routing     which providers serve a model, in which order, and when the next one is tried; load
-    rests       what is not asked for a while: circuit breakers, and the keys of a provider that rest
+    breaker     circuit breakers: routes that failed repeatedly come last
+    keys        the keys of a provider, some of which rest
     forwarder   requests to one provider by pooled connections, and the meaning of its failures
     attempt     one try at one route: one timer for all deadlines, bodies, the ways to end early
     dial        new connections to one provider: addresses raced, TLS, proxies

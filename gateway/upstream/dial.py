@@ -1,4 +1,8 @@
-"""Make connections to one provider, perhaps through an HTTP proxy."""
+"""Make connections to one provider, perhaps through an HTTP proxy.
+
+The race of addresses is our own: uvloop's `create_connection` has no `happy_eyeballs_delay`, and asyncio's
+looks names up in the shared threads, which one name server that hangs would fill.
+"""
 
 from __future__ import annotations
 

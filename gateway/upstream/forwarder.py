@@ -30,7 +30,7 @@ from gateway.upstream.attempt import Attempt, CollectedBody, break_off
 from gateway.upstream.connection import LARGE_PIECE_BYTES, PIECE_BYTES, Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
-from gateway.upstream.rests import UNAUTHORIZED, KeyRing, ProviderKey
+from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
 
 MAX_FETCHED_BYTES: Final = 1 << 20
 """Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""

@@ -21,8 +21,9 @@ from gateway.dialects.exchanges import Exchange
 from gateway.dialects.formats import Exchanges
 from gateway.dialects.wire.records import Target
 from gateway.dialects.wire.seals import tag_provider
+from gateway.upstream.breaker import Breaker, BreakerState
 from gateway.upstream.forwarder import Forwarder
-from gateway.upstream.rests import Breaker, BreakerState, ProviderKey
+from gateway.upstream.keys import ProviderKey
 
 UNBROKEN: Final = Breaker()
 """The breaker of a model that never failed."""

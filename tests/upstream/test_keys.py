@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.base.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.config.records import KeySource
-from gateway.upstream.rests import REST_SECONDS, KeyRing, ProviderKey
+from gateway.upstream.keys import REST_SECONDS, KeyRing, ProviderKey
 
 SECRETS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb", "sk-third-0123456789cccc")
 AFFINITIES: Final = tuple(f"key_{number:04}" for number in range(900))

@@ -26,7 +26,7 @@ from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
 from gateway.config.records import Config, KeySource, Provider
 from gateway.config.secrets import check_secret, expand_variables, resolve_secret
-from gateway.upstream.rests import ProviderKey
+from gateway.upstream.keys import ProviderKey
 from gateway.upstream.routing import Routes
 
 log = logging.getLogger("gateway.renewal")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
-from gateway.upstream.rests import ProviderKey
+from gateway.upstream.keys import ProviderKey
 from tests.support import replies
 from tests.support.config import Places
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider

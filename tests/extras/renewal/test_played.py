@@ -19,7 +19,7 @@ from gateway.base.errors import Overloaded
 from gateway.base.tasks import spawn
 from gateway.config.records import KeySource
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
-from gateway.upstream.rests import ProviderKey
+from gateway.upstream.keys import ProviderKey
 from tests.ledger.player import play_session, read_sessions
 from tests.support.config import Places
 from tests.support.records import make_provider
