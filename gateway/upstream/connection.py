@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
 from gateway.base.errors import GatewayError, InternalError
-from gateway.base.tasks import PromptFuture
 from gateway.base.turns import Turns, find_turns
 from gateway.upstream.encodings import Receiver, UnpackedBody, Wants, read_encoding
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
@@ -72,7 +71,7 @@ class Connection(asyncio.Protocol):
         self._piece_bytes = PIECE_BYTES
         self.reads = True
         """The transport reads; otherwise bytes wait for the receiver or for their turn."""
-        self._waiter: PromptFuture | None = None
+        self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._stopped = False
         self._linger: asyncio.TimerHandle | None = None
@@ -233,8 +232,7 @@ class Connection(asyncio.Protocol):
                 self._open(reader.head)
             receiver = self._receiver
             # Reads without body bytes, such as chunk sizes alone, must not renew the idle deadline.
-            if body:
-                self.body_reads += 1
+            self.body_reads += bool(body)
             if receiver is not None and (body or not data):
                 wants = receiver.receive(body)
                 if wants is not Wants.MORE:
@@ -245,15 +243,10 @@ class Connection(asyncio.Protocol):
             self._cut(error)
         # Only the head and the end wake the waiter: body bytes need no task switch.
         if reader.done or not had_head:
-            self._go_on(is_done=reader.done)
-
-    def _go_on(self, *, is_done: bool) -> None:
-        """Let the task that waits for the head or the end take its next step, in this call."""
-        if self._waiter is not None:
-            self._waiter.end()
-        # The task may have called `close` in this step; then the body is read on.
-        if self._linger is not None and is_done:
-            self._finish()
+            self._wake()
+            # The user may have called `close` before: the rest was read to save the connection.
+            if self._linger is not None and reader.done:
+                self._finish()
 
     def _open(self, head: Head) -> None:
         """Open what takes the body of the answer, unpacked."""
@@ -357,20 +350,19 @@ class Connection(asyncio.Protocol):
             self._linger.cancel()
             self._linger = None
 
-    def _next_wake(self) -> PromptFuture:
+    def _next_wake(self) -> asyncio.Future[None]:
         """Return the future of the next wake-up; no coroutine, as each costs a call at every wake-up.
 
         Errors are raised on the next call, so bytes before an error are handled first.
         """
         if self._error is not None:
             raise self._error
-        self._waiter = PromptFuture(loop=self._loop)
+        self._waiter = self._loop.create_future()
         return self._waiter
 
     def _wake(self) -> None:
-        """Wake the waiting task in a later turn: the caller of this may not be done yet."""
-        if self._waiter is not None:
-            self._waiter.end_later()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _abort(self) -> None:
         self._pending = b""
