@@ -40,7 +40,8 @@ from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.routing import Candidate, ProviderState, Routes
+from gateway.upstream.providers import ProviderState
+from gateway.upstream.routing import Candidate, Routes
 
 Offer = TypeVar("Offer")
 

@@ -1,10 +1,13 @@
 """The way to the providers: routes, connections, failures.
 
-    routing     which providers serve a model, in which order, and when the next one is tried; load
+    routing     which providers serve a model, in which order, and when the next one is tried
+    providers   a provider at run time: requests in flight, breakers, pauses that it asked for
     breaker     circuit breakers: routes that failed repeatedly come last
     keys        the keys of a provider, some of which rest
-    forwarder   requests to one provider by pooled connections, and the meaning of its failures
-    attempt     one try at one route: one timer for all deadlines, bodies, the ways to end early
+    forwarder   requests to one provider by its keys and connections, and the meaning of its failures
+    attempt     one try at one route: what is sent, its deadlines, what takes the answer, early ends
+    pool        idle connections
+    headers     of requests, and of answers that say when to come again
     dial        new connections to one provider: addresses raced, TLS, proxies
     resolver    the addresses of one host
     connection  one connection and the response under way on it

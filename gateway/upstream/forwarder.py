@@ -6,10 +6,7 @@ blame the provider for what the caller did.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
 
 from yarl import URL
@@ -29,86 +26,19 @@ from gateway.dialects.wire.failures import map_status
 from gateway.upstream.attempt import Attempt, CollectedBody, break_off
 from gateway.upstream.connection import LARGE_PIECE_BYTES, PIECE_BYTES, Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
+from gateway.upstream.headers import format_headers, make_own_headers, read_retry_after
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
+from gateway.upstream.pool import Pool
 
 MAX_FETCHED_BYTES: Final = 1 << 20
 """Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 ERROR_BODY_SECONDS: Final = 5.0
 """How long to wait for the text of an error; only the status decides what happens next."""
 
-_HEADERS: Final = {
-    "Accept": "*/*",
-    "Accept-Encoding": "identity",
-    "Content-Type": "application/json",
-    "User-Agent": "gateway",
-}
-
 
 _REQUEST_TIMEOUT: Final = 408
 """A status that servers send on an idle connection before they close it (RFC 9110 §15.5.9)."""
-
-
-IDLE_SECONDS: Final = 15.0
-"""Time an idle connection is kept, less than by providers: one they close first costs a retry."""
-
-
-class Pool:
-    """The connections to one origin. Limits on requests in flight are the router's."""
-
-    def __init__(self, dialer: Dialer) -> None:
-        self._dialer = dialer
-        self._idle: dict[Connection, float] = {}
-        """Each with the time until which it is kept, the oldest first."""
-        self._expiry: asyncio.TimerHandle | None = None
-        self._closed = False
-
-    async def connect(self) -> Connection:
-        """Make a new connection. Raises what `Dialer.dial` raises."""
-        return await self._dialer.dial(lambda: Connection(self.put, self.discard))
-
-    def take(self) -> Connection | None:
-        """Return the connection that was used last; None if none is idle."""
-        while self._idle:
-            # The provider is least likely to have closed the latest one, and the others can expire.
-            connection, until = self._idle.popitem()
-            if connection.usable and time.monotonic() < until:
-                return connection
-            connection.close()  # kept for too long: this process did not run in time
-        return None
-
-    def put(self, connection: Connection) -> None:
-        """Keep a connection that may serve again."""
-        # A response has ended after a reload: nobody takes from this pool any more.
-        if self._closed:
-            connection.close()
-            return
-        self._idle[connection] = time.monotonic() + IDLE_SECONDS
-        if self._expiry is None:
-            self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire)
-
-    def discard(self, connection: Connection) -> None:
-        """Forget a connection that is lost."""
-        self._idle.pop(connection, None)
-
-    def close(self) -> None:
-        """Close idle connections at once, and the others after their response."""
-        self._closed = True
-        if self._expiry is not None:
-            self._expiry.cancel()
-        for connection in tuple(self._idle):
-            connection.close()
-
-    def _expire(self) -> None:
-        self._expiry = None
-        now = time.monotonic()
-        for connection, until in tuple(self._idle.items()):
-            if until <= now:
-                del self._idle[connection]
-                connection.close()
-        if self._idle:
-            seconds = next(iter(self._idle.values())) - now
-            self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
 
 
 class Forwarder(Protocol):
@@ -344,29 +274,3 @@ async def _replace_key(
     is_renewed = await key.renewing.replace(refused, lambda: attempt.life.ended_by is not None)
     attempt.check()
     return is_renewed
-
-
-def read_retry_after(value: str) -> float | None:
-    """Read the seconds of a Retry-After header, a number or a date (RFC 9110 §10.2.3); None if unusable."""
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        # The date may have passed on its way, or our clock may be ahead.
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, OverflowError, TypeError):
-        return None
-
-
-def make_own_headers(provider: Provider, url: URL, auth: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of every request to a provider, without those of the caller."""
-    host = url.host_port_subcomponent or ""
-    return {"Host": host, **_HEADERS, **provider.headers, **auth}
-
-
-def format_headers(*sources: Mapping[str, str]) -> list[str]:
-    """Write header lines. If names differ only in case, the last header counts."""
-    # Names ignore case (RFC 9110 §5.1), and a provider may take either of two.
-    by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
-    return [f"{name}: {value}" for name, value in by_name.values()]

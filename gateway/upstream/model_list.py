@@ -21,7 +21,8 @@ from gateway.extension import find_formats
 from gateway.upstream.attempt import CollectedBody
 from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
-from gateway.upstream.forwarder import Pool, format_headers, make_own_headers
+from gateway.upstream.headers import format_headers, make_own_headers
+from gateway.upstream.pool import Pool
 
 LOOK_SECONDS: Final = 10.0
 """The time for an answer: providers take about a second."""

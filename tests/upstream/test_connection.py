@@ -28,7 +28,7 @@ from gateway.upstream.connection import (
 )
 from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
 from gateway.upstream.encodings import STEP_BYTES, Wants
-from gateway.upstream.forwarder import Pool
+from gateway.upstream.pool import Pool
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked
