@@ -159,14 +159,13 @@ class Relay:
         completion, life, call = self._completion, self._life, self._completion.call
         if life.caller_gone:
             raise CallerLeft
+        life.check()  # a shutdown between two routes
         provider, prepared = candidate.provider, completion.first
         call.attempts += 1
         call.provider, call.upstream_model = provider.name, candidate.target.upstream_model
         if candidate is not completion.candidates[0]:
             prepared = await completion.prepare(candidate)
-        # A shutdown between two routes, or while the request was written for this one.
-        if life.ended_by is not None:
-            raise life.ended_by
+            life.check()
         ticker, names = call.gateway.ticker, candidate.passed_headers
         self._attempt = attempt = Attempt(
             provider.config,

@@ -219,6 +219,10 @@ class Lifecycle:
             raise ValueError(f"a request cannot go from {self.phase.name} to {phase.name}")
         self.phase = phase
 
+    def check(self) -> None:
+        if self.ended_by is not None:
+            raise self.ended_by
+
     def note_sent(self) -> None:
         self.advance(Phase.SENT)
 

@@ -32,6 +32,11 @@ class Life(Protocol):
     """The first error that ended the request from outside: a deadline, a caller that left, a stop."""
     caller_gone: bool
 
+    def check(self) -> None:
+        """Raise what ended the request, if something did."""
+        if self.ended_by is not None:
+            raise self.ended_by
+
     def note_sent(self) -> None:
         """Note that a provider gets the request."""
         return
@@ -92,8 +97,8 @@ class Attempt:
         self._began = self.clock.soon
 
     def attach(self, connection: Connection) -> None:
-        """Note the connection by which the request is about to be sent. Raises as `check`."""
-        self.check()  # a request that ended while its connection was made must not be sent
+        """Note the connection by which the request is about to be sent. Raises what ended the request."""
+        self.life.check()  # a request that ended while its connection was made must not be sent
         self.life.note_sent()
         self.connection, self.refusal = connection, None
         self._body_reads = connection.body_reads
@@ -129,11 +134,6 @@ class Attempt:
         reply = self.open_reply(audio)
         # Some local servers send a wrong type or none.
         return reply if is_typed or audio else CheckedBody(reply)
-
-    def check(self) -> None:
-        """Raise the error that ended the request."""
-        if self.life.ended_by is not None:
-            raise self.life.ended_by
 
     def fail(self, error: Exception) -> None:
         """End the request with `error`; without a connection it ends before anything is sent."""

@@ -38,7 +38,7 @@ class DemoForwarder(Forwarder):
         self.provider = provider
 
     async def send(self, attempt: Attempt) -> None:
-        attempt.check()
+        attempt.life.check()
         attempt.life.note_sent()
         body, upstream = attempt.body, attempt.exchange.upstream
         asked = orjson.loads(body) if isinstance(body, bytes) else body.read_json()
@@ -55,7 +55,7 @@ class DemoForwarder(Forwarder):
                 return
             if wants is Wants.ROOM:
                 await receiver.unblock()
-            attempt.check()
+            attempt.life.check()
             await asyncio.sleep(0)  # other tasks get a turn, and the request may be ended
         receiver.end()
 

@@ -272,5 +272,5 @@ async def _replace_key(
     if key.renewing is None:
         return False
     is_renewed = await key.renewing.replace(refused, lambda: attempt.life.ended_by is not None)
-    attempt.check()
+    attempt.life.check()
     return is_renewed
