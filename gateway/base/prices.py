@@ -24,9 +24,12 @@ _TIERS: Final = {"default": STANDARD, "standard_only": STANDARD, "fast": "priori
 chooses, so it does not name the tier that is served."""
 
 
-def name_tier(word: object) -> str:
-    """Return a service tier's name in rules; "" for none and for `auto`."""
-    return _TIERS.get(word, word) if type(word) is str else ""
+def name_tier(*words: object) -> str:
+    """Return the name in rules of the first word that is a service tier; "" for none and for `auto`."""
+    for word in words:
+        if type(word) is str and (name := _TIERS.get(word, word)):
+            return name
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

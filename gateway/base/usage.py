@@ -145,8 +145,11 @@ def meter(
         delivered: anything was delivered, be it a tool's name and no text.
     """
     covers, options = complete and counted, expected.options
-    terms = _complete_terms(reported.terms, options.terms)
-    calls, silent = _complete_calls(reported.tool_calls, options.tool_calls)
+    terms, calls, silent = reported.terms, NONE, False
+    if options.terms is not UNSAID:
+        terms = _complete_terms(terms, options.terms)
+    if reported.tool_calls or options.tool_calls:
+        calls, silent = _complete_calls(reported.tool_calls, options.tool_calls)
     estimated = reported.guessed or silent or terms is not reported.terms
     tokens, limits = reported.tokens, expected.limits
     # Every request has input, and every delivered reply has output tokens, so such zeros are ignored.
@@ -185,8 +188,6 @@ def _complete_calls(
 
     Names and counts come from the provider: malformed ones are left out.
     """
-    if not reported and not requested:
-        return NONE, False
     silent = [name for name in requested if reported is None or name not in reported]
     calls = dict.fromkeys(silent, 1)
     for name, count in (reported or {}).items():
@@ -197,8 +198,6 @@ def _complete_calls(
 
 def _complete_terms(served: BillTerms, requested: BillTerms) -> BillTerms:
     """Add the terms that were requested and not mentioned in the reply. That they apply is a guess."""
-    if requested is UNSAID:
-        return served
     missing = {
         name: getattr(requested, name)
         for name in CONDITIONS

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gateway.base.errors import UpstreamError
 from gateway.base.money import NONE, Tokens, name_tool
-from gateway.base.prices import BillTerms, name_tier
+from gateway.base.prices import CONDITIONS, BillTerms, name_tier
 from gateway.base.usage import Expected, Reported, are_counts, count_text, merge_reports, read_count
 from gateway.dialects.wire.base import EventReader
 from gateway.dialects.wire.failures import make_failure
@@ -29,7 +29,7 @@ from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.templates import PROBE
-from gateway.dialects.wire.usage import read_bill_nano, read_tool_calls
+from gateway.dialects.wire.usage import TELLS_MORE, read_bill_nano, read_tool_calls
 
 _NO_REGION: Final = "not_available"
 """The `inference_geo` of models that are served in one place."""
@@ -55,36 +55,43 @@ def read_messages_usage(
     none: Json = dict.fromkeys(expected.options.tool_calls, 0)  # the blocks tell of what was run
     if not isinstance(usage, dict):
         return Reported(tool_calls={**none, **came}, guessed=bool(came))
-    told = read_tool_calls(usage) or {}
+    more = not TELLS_MORE.isdisjoint(usage)
+    told = (read_tool_calls(usage) or {}) if more else {}
     used = get_object(usage, "server_tool_use")
-    more = {
+    missed = {
         name: count
         for name, count in came.items()
         if count > told.get(name, 0) and not (counted and f"{name}_requests" in used)
     }
-    report = _read_all_tokens(usage, hour=expected.options.cache == "1h")
-    report.tool_calls = {**none, **told, **more}
-    report.terms = BillTerms(
-        service_tier=name_tier(usage.get("service_tier")),
-        speed=get_text(usage, "speed"),
-        inference_geo=get_text(usage, "inference_geo").replace(_NO_REGION, ""),
+    hour = expected.options.cache == "1h"
+    parts = [one for one in get_list(usage, "iterations") if type(one) is dict]
+    report = (
+        _read_iterations([usage, *parts], hour=hour) if parts else _read_tokens(usage, hour=hour)
     )
-    report.guessed = report.guessed or bool(more)
-    report.cost_nano = read_bill_nano(usage)
+    report.tool_calls = {**none, **told, **missed}
+    if not _TERMS.isdisjoint(usage):
+        report.terms = BillTerms(
+            service_tier=name_tier(usage.get("service_tier")),
+            speed=get_text(usage, "speed"),
+            inference_geo=get_text(usage, "inference_geo").replace(_NO_REGION, ""),
+        )
+    report.guessed = report.guessed or bool(missed)
+    report.cost_nano = read_bill_nano(usage) if more else None
     return report
 
 
-def _read_all_tokens(usage: Json, *, hour: bool) -> Reported:
-    """Read the counts.
-
-    `iterations` complete them: with compaction the figures beside them leave some out.
-    """
-    parts = [one for one in get_list(usage, "iterations") if type(one) is dict]
-    if not parts:
-        return _read_tokens(usage, hour=hour)
-    found = [_read_tokens({**_NOTHING, **_drop_nulls(one)}, hour=hour) for one in (usage, *parts)]
+def _read_iterations(parts: list[Json], *, hour: bool) -> Reported:
+    """Read a usage and its `iterations`, which complete it."""
+    counted = (
+        {**_NOTHING, **{key: value for key, value in one.items() if value is not None}}
+        for one in parts
+    )
+    found = [_read_tokens(one, hour=hour) for one in counted]
     # With compaction the plain counts leave some iterations out, so the larger count is right.
-    top, total = found[0].tokens, _add([one.tokens for one in found[1:]])
+    top, total = found[0].tokens, Tokens()
+    for one in found[1:]:
+        for name in _COUNTS:
+            setattr(total, name, getattr(total, name) + getattr(one.tokens, name))
     writes = max(top, total, key=lambda one: one.cache_write + one.cache_write_1h)
     tokens = Tokens(
         max(top.input, total.input),
@@ -98,6 +105,8 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> Reported:
     return Reported(tokens, has_input, has_output, guessed=any(one.guessed for one in found))
 
 
+_TERMS: Final = frozenset(CONDITIONS)
+_COUNTS: Final = ("input", "cached_input", "cache_write", "output", "cache_write_1h")
 _NOTHING: Final[Json] = {"input_tokens": 0, "output_tokens": 0}
 """The counts of an iteration without any."""
 
@@ -121,15 +130,6 @@ def _read_tokens(usage: Json, *, hour: bool) -> Reported:
         (short, long + rest) if hour else (short + rest, long)
     )
     return Reported(tokens, True, has_output, guessed=hour and rest > 0)
-
-
-def _drop_nulls(usage: Json) -> Json:
-    return {key: value for key, value in usage.items() if value is not None}
-
-
-def _add(counts: list[Tokens]) -> Tokens:
-    names = ("input", "cached_input", "cache_write", "output", "cache_write_1h")
-    return Tokens(*(sum(getattr(one, name) for one in counts) for name in names))
 
 
 def find_tool(block: object) -> str | None:

@@ -11,7 +11,7 @@ from operator import is_not
 from typing import Any, Final
 
 from gateway.base.money import MILLION, NANO, NONE, WEB_SEARCH, Tokens, name_tool, read_charged_nano
-from gateway.base.prices import UNSAID, BillTerms, name_tier
+from gateway.base.prices import BillTerms, name_tier
 from gateway.base.usage import Expected, Reported, are_counts, read_count
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
 from gateway.dialects.wire.records import Json
@@ -74,11 +74,11 @@ _POSITIVE: Final = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]+)?")
 def read_openai_usage(usage: object, tier: object, expected: Expected) -> Reported:
     """Read a usage object and the service tier of its reply."""
     told: Json = usage if type(usage) is dict else {}
-    served = name_tier(tier) or name_tier(told.get("service_tier"))
     report, _ = _read_counts(told, hour=expected.options.cache == "1h")
-    report.tool_calls = read_tool_calls(told)
-    report.terms = BillTerms(served) if served else UNSAID
-    report.cost_nano = read_bill_nano(told)
+    if served := name_tier(tier, told.get("service_tier")):
+        report.terms = BillTerms(served)
+    if not TELLS_MORE.isdisjoint(told):
+        report.tool_calls, report.cost_nano = read_tool_calls(told), read_bill_nano(told)
     return report
 
 
@@ -87,20 +87,22 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
     told = _sort(usage)
     given: Any = told.get("input")
     made: Any = told.get("output")
-    details, made_details = get_object(told, "details"), get_object(told, "output_details")
+    total: Any = told.get("total")
+    details: Json = held if type(held := told.get("details")) is dict else {}
+    made_details: Json = held if type(held := told.get("output_details")) is dict else {}
     within = _sort(details) if details else details
     cached: Any = within.get("cached") or told.get("cached") or 0
-    writes = _read_writes(usage, told, within)
-    has_input = are_counts(given, cached, writes[0])
-    written = writes[0] if has_input else 0
+    written, short, long = 0, None, None
+    if not (_WRITES.isdisjoint(told) and _WRITES.isdisjoint(within) and "x_details" not in usage):
+        written, short, long = _read_writes(usage, told, within)
     # An impossible count invalidates its half of the usage, which is estimated instead.
-    if not has_input:
-        given = cached = 0
-    total = read_count(told.get("total")) if has_input else None
+    if not (has_input := are_counts(given, cached, written)):
+        given = cached = written = 0
+    if not has_input or not are_counts(total):
+        total = None
     if made is None and total is not None:
         made = 0  # the total tells it
-    has_output = are_counts(made)
-    if not has_output:
+    if not (has_output := are_counts(made)):
         made = 0
     more, hidden, read, wrote = (total or 0) - given - made, 0, 0, 0
     if made_details:
@@ -114,13 +116,13 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
     rest = more - read - wrote
     output = made + max(rest, hidden if hidden > made else 0, 0)
     fresh = given - (cached - read) - (written - wrote)
-    short, long, guessed = 0, 0, False
+    brief, lasting, guessed = 0, 0, False
     if written:
-        short, long, guessed = _split_written(written, writes[1], writes[2], hour=hour)
+        brief, lasting, guessed = _split_written(written, short, long, hour=hour)
     media = _read_media(details, _INPUT_MEDIA, fresh) if details else {}
     if made_details:
         media |= _read_media(made_details, _OUTPUT_MEDIA, output)
-    tokens = Tokens(fresh, cached, short, output if has_output else 0, long, media or NONE)
+    tokens = Tokens(fresh, cached, brief, output if has_output else 0, lasting, media or NONE)
     return Reported(tokens, has_input, has_output, guessed=guessed), read + wrote > 0
 
 
@@ -140,8 +142,6 @@ def _sort(holder: Json) -> Json:
 
 def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
     """Read the tokens written to a cache: in all, for 5 minutes, and for an hour."""
-    if _WRITES.isdisjoint(told) and _WRITES.isdisjoint(within) and "x_details" not in usage:
-        return 0, None, None
     lasting = _sort(get_object(told, "lifetimes") or get_object(within, "lifetimes")) or told
     short, long = lasting.get("written_5m"), lasting.get("written_1h")
     written: Any = within.get("written") or told.get("written") or lasting.get("written") or 0
@@ -208,8 +208,6 @@ def _read_media(details: Json, names: Mapping[str, str], most: int) -> dict[str,
 
 def read_tool_calls(usage: Json) -> dict[str, int] | None:
     """Read the calls of the provider's tools by name, zeros included; None if not reported."""
-    if _TELLS_TOOLS.isdisjoint(usage):
-        return None
     told: dict[str, int] = {}
     for holder in _TOOL_COUNTS.keys() & usage.keys():
         ending = _TOOL_COUNTS[holder]
@@ -242,14 +240,11 @@ _TOOL_COUNTS: Final = {
 """The members of a usage that count calls of tools, and how the tools' names end there."""
 _QUERIES: Final = "num_search_queries"
 """Perplexity's count of searches."""
-_TELLS_TOOLS: Final = frozenset({*_TOOL_COUNTS, _QUERIES})
 _CALLS: Final = ("num_requests", "count", "invocation")
 
 
 def read_bill_nano(usage: Json) -> int | None:
     """Read the charge that the provider reports, in dollars; None if it reports none."""
-    if _TELLS_BILL.isdisjoint(usage):
-        return None
     ticks: Any = usage.get("cost_in_usd_ticks")
     if are_counts(ticks):
         # Rounded up, so that no part of a bill is lost; one above a million is a broken report.
@@ -265,7 +260,10 @@ def read_bill_nano(usage: Json) -> int | None:
     return None if behind is None else bill + behind
 
 
-_TELLS_BILL: Final = frozenset({"cost_in_usd_ticks", "cost", "estimated_cost"})
+TELLS_MORE: Final = frozenset(
+    {*_TOOL_COUNTS, _QUERIES, "cost_in_usd_ticks", "cost", "estimated_cost"}
+)
+"""Members of a usage that tell calls of tools or a bill; most usages have none."""
 
 
 def make_cache_details(tokens: Tokens) -> Json:
@@ -334,7 +332,7 @@ def find_chunk_usage(chunk: Json) -> Json | None:
 def lift_usage(reply: Json) -> Json:
     """Return a reply whose usage stands where OpenAI puts it."""
     # The same object tells callers that there is nothing to write anew.
-    if type(reply.get("usage")) is dict or (usage := find_chunk_usage(reply)) is None:
+    if (usage := find_chunk_usage(reply)) is None or usage is reply.get("usage"):
         return reply
     choices = [drop_usage(one) for one in get_list(reply, "choices")]
     return {**drop_usage(reply), "choices": choices, "usage": usage}
@@ -365,17 +363,15 @@ def maybe_repair_chat_usage(usage: Json) -> Json | None:
 
 def tells(usage: Json, tokens: Tokens) -> bool:
     """Return whether a usage has just these counts of input and output, and their sum."""
-    for name, count in make_chat_usage(tokens).items():
-        if name not in usage or type(usage[name]) is not int or usage[name] != count:
-            return False
-    return True
+    told = [usage.get(name) for name in _CHAT_COUNTS]
+    prompt = tokens.all_input
+    return are_counts(*told) and told == [prompt, tokens.output, prompt + tokens.output]
 
 
 def make_chat_usage(tokens: Tokens) -> Json:
     """Write a usage object for a reply whose upstream gave none: callers expect one."""
     prompt = tokens.all_input
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": tokens.output,
-        "total_tokens": prompt + tokens.output,
-    }
+    return dict(zip(_CHAT_COUNTS, (prompt, tokens.output, prompt + tokens.output), strict=True))
+
+
+_CHAT_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
