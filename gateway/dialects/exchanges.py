@@ -19,7 +19,6 @@ from gateway.dialects.wire.jsonbytes import (
     get_object,
     limit_elements,
     refuse_elements,
-    refuse_reply,
 )
 from gateway.dialects.wire.passing import find_last_usage, read_outer_events
 from gateway.dialects.wire.records import (
@@ -41,9 +40,6 @@ from gateway.dialects.wire.replies import (
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.dialects.wire.usage import tells_work
 
-SMALL_BYTES: Final = 1 << 16
-"""Bytes of a reply whose values need not be counted: each value takes at least a byte, so even a dozen
-readings stay below `MAX_REPLY_ELEMENTS`."""
 SLOWEST: Final = (750, 900)
 """The rates of a pair that has none in `Formats`."""
 
@@ -80,40 +76,31 @@ class Exchange:
 
         Raises BadRequest for content that cannot be carried over or has no price.
         """
-        if self.translation is None:
-            return self._write_request(request, target)
-        # The body has used a part of the budget; JSON in its strings, such as arguments, uses the rest.
-        with limit_elements(MAX_ELEMENTS - request.elements, refuse_elements):
-            return self._write_request(request, target)
-
-    def _write_request(self, request: CompletionRequest, target: Target) -> Payload:
-        body = request.body
+        body, upstream = request.body, self.upstream
         if target.leave_out:
             body = {name: body[name] for name in body if name not in target.leave_out}
             request = replace(request, body=body)
         if request.audio:
             check_audio(request.audio, target)
-        if self.translation is not None:
-            try:
-                body = self.translation.translate_request(request, target)
-            except RecursionError as error:  # documents within documents, hundreds of levels
-                raise too_deep() from error
-        asked = self.upstream.ask(body, target)
+        if self.translation is None:
+            asked = upstream.ask(body, target)
+        else:
+            # The body has used a part of the budget; JSON in its strings, such as arguments, uses the rest.
+            with limit_elements(MAX_ELEMENTS - request.elements, refuse_elements):
+                try:
+                    body = self.translation.translate_request(request, target)
+                except RecursionError as error:  # documents within documents, hundreds of levels
+                    raise too_deep() from error
+                asked = upstream.ask(body, target)
         data = dump_request(asked)
-        options = self.upstream.read_bill_options(asked, data, target)
-        return Payload(data, options, _says_effort(asked))
+        options = upstream.read_bill_options(asked, data, target)
+        return Payload(data, options, not _EFFORT.isdisjoint(asked) and _says_effort(asked))
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Turn a JSON reply into the caller's; one that cannot be passed on has a `failure` in place of it.
 
         Raises UpstreamError for a provider's error, and for what is no reply and tells no usage.
         """
-        if len(body) <= SMALL_BYTES:
-            return self._read_reply(body, context)
-        with limit_elements(self.max_elements, refuse_reply):
-            return self._read_reply(body, context)
-
-    def _read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         upstream, text = self.upstream, body.strip()
         reply, made = self._judge(text, context)
         if made.failure is not None:
@@ -139,13 +126,12 @@ class Exchange:
         """
         upstream, text = self.upstream, body.strip()
         assert isinstance(upstream, EventUpstream)
-        with limit_elements(self.max_elements, refuse_reply):
-            reply, made = self._judge(text, context)
-            if upstream.check_reply(reply):
-                try:
-                    made.body = upstream.replay_reply(text, reply)
-                except UndeliverableReply as error:
-                    made.failure = error
+        reply, made = self._judge(text, context)
+        if upstream.check_reply(reply):
+            try:
+                made.body = upstream.replay_reply(text, reply)
+            except UndeliverableReply as error:
+                made.failure = error
         return made
 
     def _judge(self, text: bytes, context: ReplyContext) -> tuple[Json, Reply]:
@@ -180,11 +166,13 @@ class Exchange:
             reply = upstream.parse(text)
         except UpstreamError as error:
             reply, failure = None, error
+        if type(reply) is dict:
+            upstream.check_error(reply)
+            if upstream.check_reply(reply):
+                return reply, None
         for one in _list_errors(text, reply):
             if type(one) is dict:
                 upstream.check_error(one)
-        if type(reply) is dict and upstream.check_reply(reply):
-            return reply, None
         what = "JSON" if reply is None else upstream.reply_name
         told = reply if type(reply) is dict else find_last_usage(text) or {}
         return told, failure or UpstreamError(f"The upstream's reply is not {what}.")
@@ -192,13 +180,14 @@ class Exchange:
     def open_reply(self, context: ReplyContext) -> Pipeline:
         """Begin a JSON reply, which `finish` gives as a whole."""
         read = partial(self.read_reply, context=context)
-        return CollectedReply(read, context.expected)
+        return CollectedReply(read, context.expected, MAX_REPLY_BYTES, self.max_elements)
 
     def open_replay(self, context: ReplyContext) -> Pipeline:
         """Begin a stream that the upstream answers with a JSON reply."""
         replay = partial(self.replay_reply, context=context)
         most = MAX_REPLY_BYTES if self.translation is None else MAX_REPLAYED_BYTES
-        return ReplayedReply(self.open_stream(context), replay, context.expected, most)
+        stream = self.open_stream(context)
+        return ReplayedReply(stream, replay, context.expected, most, self.max_elements)
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         """Begin a stream."""
@@ -212,10 +201,10 @@ class Exchange:
 
 
 def _list_errors(text: bytes, reply: object) -> Sequence[object]:
-    """Return what may be an error: a reply, or what stands first or last in a list (Google) or in events."""
+    """Return what may be an error: what stands first or last in a list (Google) or in events."""
     if type(reply) is list and reply:
         return reply[0], reply[-1]
-    return read_outer_events(text) if reply is None else (reply,)
+    return read_outer_events(text) if reply is None else ()
 
 
 def _owe(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:
@@ -227,8 +216,6 @@ def _owe(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:
 
 def _says_effort(asked: Json) -> bool:
     """Return whether an upstream's request, of any dialect, says how much to reason."""
-    if _EFFORT.isdisjoint(asked):
-        return False
     inner = (get_object(asked, name).get("effort") for name in ("output_config", "reasoning"))
     return any((asked.get("reasoning_effort"), asked.get("thinking"), *inner))
 

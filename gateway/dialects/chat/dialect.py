@@ -231,6 +231,7 @@ class ChatUpstream(EventUpstream):
     check_error = staticmethod(check_error)
     check_reply = staticmethod(has_choice)
     is_whole = staticmethod(is_finished)
+    find_usage = staticmethod(find_chunk_usage)
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target)
@@ -244,11 +245,8 @@ class ChatUpstream(EventUpstream):
         ask_usage(body, target)
         return body
 
-    def find_usage(self, reply: Json) -> Json | None:
-        return find_chunk_usage(reply)
-
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        return read_openai_usage(self.find_usage(reply), reply.get("service_tier"), expected)
+        return read_openai_usage(find_chunk_usage(reply), reply.get("service_tier"), expected)
 
     def has_content(self, reply: Json) -> bool:
         return any(carries(choice, "message") for choice in reply["choices"])
@@ -316,7 +314,7 @@ class ServiceUpstream(Upstream):
         check_tools(body, target)
         return {**body, "model": target.upstream_model}
 
-    def find_usage(self, reply: Json) -> Json | None:
+    def find_usage(self, reply: Json, /) -> Json | None:
         """Find the usage, and what Cohere's replies have instead."""
         meta = get_object(reply, "meta")
         held = (get_object(meta, "billed_units"), get_object(meta, "tokens"))

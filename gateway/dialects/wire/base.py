@@ -332,9 +332,8 @@ class Upstream(ABC):
     """Reads what changes the bill in a request as it is sent: the object, its bytes, and its target.
     Raises BadRequest for what has no price."""
 
-    def parse(self, text: bytes) -> object:
-        """Parse a JSON body, or the part of it that is read; None if it is no JSON."""
-        return maybe_loads(text)
+    parse: Callable[[bytes], object] = staticmethod(maybe_loads)
+    """Parses a JSON body, or the part of it that is read; returns None if it is no JSON."""
 
     @abstractmethod
     def check_error(self, reply: Json, /) -> None:
@@ -344,7 +343,7 @@ class Upstream(ABC):
     def check_reply(self, reply: Json, /) -> bool:
         """Return whether an object is a reply of this dialect."""
 
-    def find_usage(self, reply: Json) -> Json | None:
+    def find_usage(self, reply: Json, /) -> Json | None:
         """Find the usage in an object, whether it is a reply or not."""
         usage = reply.get("usage")
         return usage if type(usage) is dict else None

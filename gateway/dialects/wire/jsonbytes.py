@@ -208,30 +208,27 @@ _FORMS: Final = (b'"%b":%b', b'"%b": %b')
 """The two forms of a member: compact, or with a space."""
 
 
-def loads_lenient(data: bytes) -> Any:
+def maybe_loads(data: bytes) -> Any:
     """Read an upstream's JSON, tolerating broken UTF-8 and lone surrogates.
 
-    Raises ValueError for invalid JSON and nesting beyond `MAX_DEPTH`, and as `spend_elements`.
+    None for invalid JSON and nesting beyond `MAX_DEPTH`. Raises as `spend_elements`.
     """
-    spend_elements(data)
+    if len(data) > MAX_ELEMENTS or _budget.get() is not None:
+        spend_elements(data)  # else each value and each escape takes a byte at least
     # Counting brackets is cheap, and a text with fewer cannot nest that deep.
     if len(data) <= STEP_BYTES:
         levels = data.count(b"[") + data.count(b"{")
     else:
         levels = sum(count_bytes(data, opening, MAX_DEPTH) for opening in (b"[", b"{"))
     if levels > MAX_DEPTH and _is_too_deep(data):
-        raise ValueError("nested too deeply")
+        return None
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        # orjson refuses broken UTF-8 and lone surrogates, as of an emoji that was cut in two.
-        return json.loads(data.decode("utf-8", "replace"))
-
-
-def maybe_loads(data: bytes) -> Any:
-    """Read an upstream's JSON; None if `loads_lenient` cannot."""
+        pass
+    # orjson refuses broken UTF-8 and lone surrogates, as of an emoji that was cut in two.
     try:
-        return loads_lenient(data)
+        return json.loads(data.decode("utf-8", "replace"))
     except ValueError:
         return None
 
@@ -249,7 +246,7 @@ def _is_too_deep(data: bytes) -> bool:
 
 
 def dumps_lenient(value: Any) -> bytes:
-    """Write the result of `loads_lenient`, lone surrogates as escapes."""
+    """Write the result of `maybe_loads`, lone surrogates as escapes."""
     try:
         return orjson.dumps(value)
     except TypeError:

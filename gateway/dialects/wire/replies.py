@@ -9,7 +9,7 @@ from typing import Final
 from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.base.usage import Expected, Metered, Reported, meter
 from gateway.dialects.wire.base import Pipeline
-from gateway.dialects.wire.jsonbytes import bound_elements
+from gateway.dialects.wire.jsonbytes import bound_elements, limit_elements, refuse_reply
 from gateway.dialects.wire.records import Json, Reply
 from gateway.dialects.wire.stream import PICTURE_BYTES
 
@@ -22,6 +22,9 @@ MAX_REPLAYED_BYTES: Final = 8 << 20
 MAX_REPLY_ELEMENTS: Final = 1_000_000
 """JSON values of a JSON reply: 3,400 tokens with 20 alternatives each have 1,000,000. orjson reads them
 in 40 ms while holding the GIL."""
+SMALL_BYTES: Final = 1 << 16
+"""Bytes of a reply whose values need not be counted: each value takes at least a byte, so even a dozen
+readings stay below `MAX_REPLY_ELEMENTS`."""
 
 _TOO_LARGE: Final = "The upstream provider's reply is too large."
 
@@ -31,20 +34,30 @@ def looks_like_json(data: bytes) -> bool:
     return data.lstrip()[:1] in (b"{", b"[")
 
 
-class _BufferedBody:
-    """The part of a `Pipeline` that collects a whole JSON body."""
+class CollectedReply:
+    """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
 
     __slots__ = (
-        "_body", "_expected", "_most_bytes", "begun", "buffered_bytes", "buffered_elements", "complete",
-        "delivered", "failure", "finished", "position",
+        "_body", "_expected", "_most_bytes", "_most_elements", "_read", "_reply", "begun", "buffered_bytes",
+        "buffered_elements", "complete", "delivered", "failure", "finished", "position",
     )  # fmt: skip
 
     mid_event: Final = False
 
-    def __init__(self, expected: Expected, most_bytes: int) -> None:
+    def __init__(
+        self,
+        read: Callable[[bytes], Reply],
+        expected: Expected,
+        most_bytes: int,
+        most_elements: int,
+    ) -> None:
+        """`read` turns the body into the caller's reply. It raises UpstreamError if the body is no reply."""
+        self._read = read
         self._expected = expected
         self._most_bytes = most_bytes
+        self._most_elements = most_elements
         self._body = BytesIO()
+        self._reply: Reply | None = None
         self.buffered_bytes = self.buffered_elements = 0
         self.begun = self.complete = self.delivered = self.finished = False
         self.failure: GatewayError | None = None
@@ -59,40 +72,27 @@ class _BufferedBody:
             self.failure = (UndeliverableReply if is_reply else UpstreamError)(_TOO_LARGE)
         return b""
 
-    def _take(self) -> bytes:
+    def end(self) -> bytes:
         # Without a copy: joining 40 MiB of pieces would hold the GIL, and so block the loop, for 25 ms.
         body, self._body = self._body.getvalue(), BytesIO()
         self.buffered_bytes = 0
-        return body
-
-    def _measure_unread(self) -> Metered:
-        """Estimate a reply that was not read: one that is too large counts as a picture."""
-        too_large = isinstance(self.failure, UndeliverableReply)
-        text_bytes = PICTURE_BYTES if too_large else 0
-        return meter(Reported(), text_bytes, self._expected, complete=False)
-
-
-class CollectedReply(_BufferedBody):
-    """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
-
-    __slots__ = ("_read", "_reply")
-
-    def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
-        """`read` turns the body into the caller's reply. It raises UpstreamError if the body is no reply."""
-        super().__init__(expected, MAX_REPLY_BYTES)
-        self._read = read
-        self._reply: Reply | None = None
-
-    def end(self) -> bytes:
         try:
-            self._reply = self._read(self._take())
+            if len(body) <= SMALL_BYTES:
+                self._reply = self._read(body)
+            else:
+                with limit_elements(self._most_elements, refuse_reply):
+                    self._reply = self._read(body)
         except GatewayError as error:
             self.failure = error
-        else:
-            self.finished = self.delivered = True
-            self.buffered_bytes = len(self._reply.body)
-            self.failure = self._reply.failure
-            self.complete = self.failure is None
+            return b""
+        return self._take(self._reply)
+
+    def _take(self, reply: Reply) -> bytes:
+        """Take the reply that was read; return what goes to the caller already."""
+        self.finished = self.delivered = True
+        self.buffered_bytes = len(reply.body)
+        self.failure = reply.failure
+        self.complete = self.failure is None
         return b""
 
     def finish(self) -> bytes:
@@ -100,35 +100,35 @@ class CollectedReply(_BufferedBody):
         return self._reply.body
 
     def measure(self) -> Metered:
-        return self._measure_unread() if self._reply is None else self._reply.metered
+        if self._reply is not None:
+            return self._reply.metered
+        # Of what was not read, only a reply that is too large is charged, as a picture.
+        too_large = isinstance(self.failure, UndeliverableReply)
+        text_bytes = PICTURE_BYTES if too_large else 0
+        return meter(Reported(), text_bytes, self._expected, complete=False)
 
 
-class ReplayedReply(_BufferedBody):
+class ReplayedReply(CollectedReply):
     """A `Pipeline` that feeds a JSON reply to another one as the events of a stream.
 
     Some providers ignore `stream`.
     """
 
-    __slots__ = ("_inner", "_replay", "_reply")
+    __slots__ = ("_inner",)
 
     def __init__(
-        self, inner: Pipeline, replay: Callable[[bytes], Reply], expected: Expected, most: int
+        self,
+        inner: Pipeline,
+        replay: Callable[[bytes], Reply],
+        expected: Expected,
+        most_bytes: int,
+        most_elements: int,
     ) -> None:
-        """`replay` turns a body of at most `most` bytes into a reply whose body is events.
-
-        It raises UpstreamError if the body is no reply.
-        """
-        super().__init__(expected, most)
+        """`replay` turns the body into a reply whose body is events."""
+        super().__init__(replay, expected, most_bytes, most_elements)
         self._inner = inner
-        self._replay = replay
-        self._reply: Reply | None = None
 
-    def end(self) -> bytes:
-        try:
-            self._reply = reply = self._replay(self._take())
-        except GatewayError as error:
-            self.failure = error
-            return b""
+    def _take(self, reply: Reply) -> bytes:
         inner = self._inner
         out = inner.feed(reply.body) + inner.end() if reply.body else b""
         self.begun, self.delivered, self.finished = inner.begun, inner.delivered, inner.finished
@@ -143,6 +143,4 @@ class ReplayedReply(_BufferedBody):
         return self._inner.finish()
 
     def measure(self) -> Metered:
-        if self.complete:
-            return self._inner.measure()
-        return self._measure_unread() if self._reply is None else self._reply.metered
+        return self._inner.measure() if self.complete else super().measure()

@@ -89,6 +89,7 @@ class CompletionsUpstream(ServiceUpstream, EventUpstream):
     multiplied = MULTIPLIED
     check_reply = staticmethod(has_choice)
     is_whole = staticmethod(is_finished)
+    find_usage = staticmethod(find_chunk_usage)
 
     def demonstrate(self, body: Json) -> Iterator[bytes]:
         from gateway.extras.completions.demo import make_texts
@@ -100,11 +101,8 @@ class CompletionsUpstream(ServiceUpstream, EventUpstream):
         ask_usage(asked, target)
         return asked
 
-    def find_usage(self, reply: Json) -> Json | None:
-        return find_chunk_usage(reply)
-
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        return read_openai_usage(self.find_usage(reply), reply.get("service_tier"), expected)
+        return read_openai_usage(find_chunk_usage(reply), reply.get("service_tier"), expected)
 
     def has_content(self, reply: Json) -> bool:
         choices = reply["choices"]

@@ -42,6 +42,7 @@ class ResponsesUpstream(EventUpstream):
     name = "responses"
     reply_name = "a response"
     default_reasoning = "effort"
+    find_usage = staticmethod(find_usage)
 
     def __init__(self, path: str = "/responses", *, is_free: bool = False) -> None:
         """Ask at `path`. `is_free`: the provider charges nothing there, as it only counts tokens."""
@@ -75,9 +76,6 @@ class ResponsesUpstream(EventUpstream):
 
     def check_reply(self, reply: Json) -> bool:
         return type(reply.get("output")) is list
-
-    def find_usage(self, reply: Json) -> Json | None:
-        return find_usage(reply)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         calls = count_tool_calls(read_items(reply))

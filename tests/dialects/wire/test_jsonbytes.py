@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
 import time
 from dataclasses import replace
 from typing import Any, Final
@@ -27,7 +25,6 @@ from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     has_more_elements,
     limit_elements,
-    loads_lenient,
     maybe_loads,
     maybe_splice,
     refuse_elements,
@@ -229,7 +226,7 @@ def test_a_splice_is_the_same_object_with_the_one_string_changed(
 @given(json_values)
 def test_what_was_read_is_written_as_the_same_value(value: Any) -> None:
     written = json.dumps(value).encode()
-    assert loads_lenient(dumps_lenient(loads_lenient(written))) == loads_lenient(written)
+    assert maybe_loads(dumps_lenient(maybe_loads(written))) == maybe_loads(written)
 
 
 @each_row(
@@ -243,8 +240,8 @@ def test_what_was_read_is_written_as_the_same_value(value: Any) -> None:
     ],
 )
 def test_broken_text_of_an_upstream_is_read(data: bytes, value: object) -> None:
-    assert loads_lenient(data) == value
-    assert loads_lenient(dumps_lenient(value)) == value
+    assert maybe_loads(data) == value
+    assert maybe_loads(dumps_lenient(value)) == value
 
 
 @each_row(
@@ -252,9 +249,8 @@ def test_broken_text_of_an_upstream_is_read(data: bytes, value: object) -> None:
     [b"", b"{", b"[DONE]", b'{"a":1}x', b"<html>", b"\xff", b"[" * 100_000, b"1" * 5000 + b"x",
      b'"\xff" ' + b"9" * 5000, b'"\\x41"', b'["a\nb"]'],
 )  # fmt: skip
-def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"\S"):
-        loads_lenient(data)
+def test_what_is_no_json_is_none(data: bytes) -> None:
+    assert maybe_loads(data) is None
 
 
 @each_row("pair", [b"[]", b"{}"])
@@ -262,9 +258,8 @@ def test_200_levels_are_read_and_no_more(pair: bytes) -> None:
     """Brackets within a string are none."""
     begin, end = (b"[", b"]") if pair == b"[]" else (b'{"a":', b"}")
     deep = begin * 199 + b'{"a":"[["}' + end * 199
-    assert loads_lenient(deep)
-    with pytest.raises(ValueError, match="too deeply"):
-        loads_lenient(begin + deep + end)
+    assert maybe_loads(deep)
+    assert maybe_loads(begin + deep + end) is None
 
 
 @each_row("rest", [b'"]', b"", b"a"])
@@ -280,17 +275,15 @@ def test_escaped_quotes_take_no_more_time_than_others(rest: bytes, pieces: int) 
 
 def test_levels_are_counted_across_the_pieces_of_a_long_text() -> None:
     begin = b"[" * 100 + b'["' + b"a" * PIECE_BYTES + b'",'
-    assert loads_lenient(begin + b"[" * 99 + b"]" * 200)
-    with pytest.raises(ValueError, match="too deeply"):
-        loads_lenient(begin + b"[" * 100 + b"]" * 201)
+    assert maybe_loads(begin + b"[" * 99 + b"]" * 200)
+    assert maybe_loads(begin + b"[" * 100 + b"]" * 201) is None
 
 
 @each_row("depth", [200, 300, 900, 1000, 1020])
 def test_depth_is_written_as_it_was_read_or_refused(depth: int) -> None:
-    """orjson reads 1,024 levels and writes 254; a value beyond all writers is a ValueError."""
+    """orjson reads 1,024 levels and writes 254."""
     deep = b"[" * depth + b"]" * depth
-    with contextlib.suppress(ValueError):
-        assert dumps_lenient(loads_lenient(deep)) == deep
+    assert dumps_lenient(maybe_loads(deep)) == (deep if depth == 200 else b"null")
 
 
 @fuzz(300)
@@ -316,5 +309,4 @@ def test_string_rest_finds_none_in_what_is_cut_or_no_json(cut: bytes) -> None:
 def test_string_rest_refuses_escapes_that_are_no_json(inside: bytes) -> None:
     """Otherwise invalid JSON in a content delta would pass by the hot path unnoticed."""
     assert STRING_REST.match(inside + b'"') is None
-    with pytest.raises(ValueError, match=re.escape("escape")):
-        loads_lenient(b'"' + inside + b'"')
+    assert maybe_loads(b'"' + inside + b'"') is None
