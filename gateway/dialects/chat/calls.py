@@ -223,7 +223,7 @@ def write_ids(message: Json, ids: HistoryIds) -> Json:
     calls = message.get("tool_calls")
     if not isinstance(calls, list):
         if message.get("role") != "assistant":
-            ids.end_turn()
+            ids.answered = True
         return message
     edited = [_write_call(call, ids) if isinstance(call, dict) else call for call in calls]
     return {**message, "tool_calls": edited} if any(map(is_not, edited, calls)) else message

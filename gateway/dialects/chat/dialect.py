@@ -18,7 +18,7 @@ from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.repair import maybe_repair_reply
-from gateway.dialects.chat.state import shape_id, write_history
+from gateway.dialects.chat.state import ID_PREFIX, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
 from gateway.dialects.wire import fields
@@ -88,7 +88,8 @@ class ChatCaller(Caller):
             max_tokens=limit,
         )
         _check_messages(body["messages"], request)
-        add_others(request, body, ORDINARY)
+        if not ORDINARY.issuperset(body):
+            add_others(request, body, ORDINARY)
         return request
 
 
@@ -259,7 +260,8 @@ class ChatUpstream(EventUpstream):
         shown = hide_bill(reply, text)
         repaired = maybe_repair_reply(shown, tokens, context) or (None if shown is reply else shown)
         wanted, model = repaired or reply, reply.get("model")
-        identity, ours = shape_id(wanted["id"]), context.request.model
+        identity, ours = wanted["id"], context.request.model
+        identity = identity if identity.startswith(ID_PREFIX) else ID_PREFIX + identity
         out: bytes | None = None
         if repaired is None and type(model) is str:
             out = maybe_splice(text, "model", model, ours)

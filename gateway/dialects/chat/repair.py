@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from operator import is_, is_not
-from typing import Final
+from typing import Any, Final
 
 from gateway.base.money import Tokens
 from gateway.dialects.chat.calls import CallRepair
@@ -27,7 +27,7 @@ from gateway.dialects.wire.jsonbytes import get_list
 from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.usage import (
     drop_usage,
-    lift_usage,
+    find_chunk_usage,
     make_chat_usage,
     maybe_repair_chat_usage,
     tells,
@@ -40,8 +40,10 @@ CHUNK_OBJECT: Final = "chat.completion.chunk"
 def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
     """Return a reply with the fields in place that the schema requires, or None when they are."""
     fixes: Json = {}
-    identity, lifted = reply.get("id"), lift_usage(reply)
-    usage = lifted.get("usage")
+    identity, usage, lifted = reply.get("id"), reply.get("usage"), reply
+    if type(usage) is not dict and (usage := find_chunk_usage(reply)) is not None:
+        choices = [drop_usage(one) for one in get_list(reply, "choices")]
+        lifted = {**drop_usage(reply), "choices": choices, "usage": usage}
     if reply.get("object") != REPLY_OBJECT:
         fixes["object"] = REPLY_OBJECT
     if type(identity) is not str or not identity:
@@ -51,12 +53,13 @@ def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Js
     # In nearly all replies the charge agrees with the report, which is then read only once.
     elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
         fixes["usage"] = sums
-    choices = [
-        _repair_choice(one, number, context) if type(one) is dict else one
-        for number, one in enumerate(lifted["choices"])
-    ]
-    if any(map(is_not, choices, lifted["choices"])):
-        fixes["choices"] = choices
+    given: list[Any] = lifted["choices"]
+    repaired = given[:]
+    for number, one in enumerate(given):
+        if type(one) is dict:
+            repaired[number] = _repair_choice(one, number, context)
+    if any(map(is_not, repaired, given)):
+        fixes["choices"] = repaired
     return {**lifted, **fixes} if fixes or lifted is not reply else None
 
 

@@ -163,7 +163,7 @@ def write_history(messages: list[Json], target: Target, tools: object) -> list[J
         if one["role"] == "developer" and target.history != "openai":
             one = {**one, "role": "system"}  # noqa: PLW2901 - few vendors know OpenAI's newer name, and it takes both
         if one.keys() <= _PLAIN and one["role"] not in _WITH_CALLS:
-            ids.end_turn()
+            ids.answered = True
             written.append(one)
             continue
         opened = _open(one, target.provider_tag)
@@ -292,7 +292,4 @@ def _merge_details(details: Iterable[Any]) -> list[Json]:
 
 
 ID_PREFIX: Final = "chatcmpl-"
-
-
-def shape_id(identity: str) -> str:
-    return identity if identity.startswith(ID_PREFIX) else ID_PREFIX + identity
+"""The beginning of the ids of replies."""

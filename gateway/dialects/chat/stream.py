@@ -13,7 +13,7 @@ from gateway.base.prices import name_tier
 from gateway.base.usage import Expected, Reported, merge_reports
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.repair import CHUNK_OBJECT, ChunkRepair, repair_message
-from gateway.dialects.chat.state import ID_PREFIX, shape_id
+from gateway.dialects.chat.state import ID_PREFIX
 from gateway.dialects.wire.base import EventReader
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import (
@@ -276,7 +276,7 @@ class ChatStream(PassingStream):
         """Make the id of all chunks: the upstream's with OpenAI's prefix, else the request's."""
         if not isinstance(upstream_id, str) or not upstream_id:
             return ID_PREFIX + self._context.request_id
-        return shape_id(upstream_id)
+        return upstream_id if upstream_id.startswith(ID_PREFIX) else ID_PREFIX + upstream_id
 
 
 def maybe_probe(chunk: Json) -> tuple[Json, str, str] | None:

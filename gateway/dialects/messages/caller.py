@@ -105,7 +105,8 @@ class MessagesCaller(Caller):
         _check_messages(body["messages"], request)
         if body.get("system"):
             _check_content("system", body["system"], request)
-        add_others(request, body, ORDINARY)
+        if not ORDINARY.issuperset(body):
+            add_others(request, body, ORDINARY)
         return request
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:

@@ -132,7 +132,7 @@ def _forbid_thinking(body: Json) -> Json:
 def _write(message: Json, ids: HistoryIds) -> Json:
     content = message["content"]
     if message["role"] != "assistant":
-        ids.end_turn()
+        ids.answered = True
     if type(content) is not list:
         return message
     kept = [_shape(block, ids) for block in content if not _is_foreign(block)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.dialects.wire.records import History, Json, ReplyContext
@@ -129,34 +130,29 @@ def shape_name(name: str) -> str:
     return _ODD.sub("_", name)[:_MAX_NAME_CHARS] or "_"
 
 
+@dataclass(slots=True)
 class HistoryIds:
     """Writes the ids of a conversation, in order, for the provider of a tag, and the names of calls."""
 
-    __slots__ = ("_answered", "_last", "_open", "_shape", "_tag", "_tools", "_turn", "_used")
-
-    def __init__(self, tag: str, tools: object, shape: Callable[[str], str] = shape_plain) -> None:
-        """`tools` are the request's."""
-        self._tag = tag
-        self._tools = tools
-        self._shape = shape
-        self._used: set[str] = set()
-        """The ids written so far."""
-        self._turn: set[str] = set()
-        """Ids of the latest turn."""
-        self._open: dict[str, list[str]] = {}
-        """The ids written for the calls of that turn that wait for a result, by the caller's."""
-        self._last: dict[str, str] = {}
-        """The id written last, by the caller's."""
-        self._answered = False
-        """A result or a message came since the latest call."""
-
-    def end_turn(self) -> None:
-        self._answered = True
+    _tag: str
+    _tools: object
+    """The request's."""
+    _shape: Callable[[str], str] = shape_plain
+    answered: bool = False
+    """A result or a message came since the latest call."""
+    _used: set[str] = field(default_factory=set)
+    """The ids written so far."""
+    _turn: set[str] = field(default_factory=set)
+    """Ids of the latest turn."""
+    _open: dict[str, list[str]] = field(default_factory=dict)
+    """The ids written for the calls of that turn that wait for a result, by the caller's."""
+    _last: dict[str, str] = field(default_factory=dict)
+    """The id written last, by the caller's."""
 
     def write_call(self, identity: str) -> str:
         """Write the id of a call: a second use gets a number."""
-        if self._answered:
-            self._answered = False
+        if self.answered:
+            self.answered = False
             self._turn.clear()
             self._open.clear()
         found = _MARKED.fullmatch(identity)
@@ -183,7 +179,7 @@ class HistoryIds:
 
     def write_result(self, identity: str) -> str:
         """Write the id of a result: that of the first call of its id that waits."""
-        self._answered = True
+        self.answered = True
         if waiting := self._open.get(identity):
             return waiting.pop(0)
         return self._last.get(identity) or self._shape(identity or NO_ID)

@@ -92,34 +92,37 @@ def _check_both(first: Check | None, then: Check) -> Check:
     return check
 
 
-def _loads(data: bytes) -> Any:
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        if not may_mend(data):
-            raise
-    # A model that is cut within an emoji writes one, and the history repeats it.
-    return orjson.loads(mend_body(data))
-
-
 def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
     """Parse a request's body and check its fields; null means absent. Raises BadRequest."""
     try:
-        body = _loads(data)
+        body = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        if not data.strip():
-            raise BadRequest("The request body is empty; send a JSON object.") from error
-        raise BadRequest(
-            f"We could not parse the JSON body of your request: {error.msg} "
-            f"(line {error.lineno}, column {error.colno})."
-        ) from error
+        body = _read_mended(data, error)
     if type(body) is not dict:
         raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
     fields.check_body(body)
     for name in required:
         if body.get(name) is None:
-            raise missing(name, _tell_path(name, body))
+            other, path = _CONVERSATIONS.get(name, ("", ""))
+            where = f" To send '{other}', use {path}." if other in body else ""
+            raise missing(name, where)
     return body
+
+
+def _read_mended(data: bytes, error: orjson.JSONDecodeError) -> Any:
+    """Parse a body with halves of characters; `error` is that of the body as it is. Raises BadRequest."""
+    # A model that is cut within an emoji writes one, and the history repeats it.
+    if may_mend(data):
+        try:
+            return orjson.loads(mend_body(data))
+        except orjson.JSONDecodeError as other:
+            error = other
+    if not data.strip():
+        raise BadRequest("The request body is empty; send a JSON object.") from error
+    raise BadRequest(
+        f"We could not parse the JSON body of your request: {error.msg} "
+        f"(line {error.lineno}, column {error.colno})."
+    ) from error
 
 
 _CONVERSATIONS: Final = {
@@ -127,12 +130,6 @@ _CONVERSATIONS: Final = {
     "input": ("messages", "POST /v1/chat/completions or /v1/messages"),
 }
 """The fields of a conversation: the other API's, and where that one is sent to."""
-
-
-def _tell_path(name: str, body: Json) -> str:
-    """Return which path takes a body that has another API's conversation."""
-    other, path = _CONVERSATIONS.get(name, ("", ""))
-    return f" To send '{other}', use {path}." if other in body else ""
 
 
 def dump_request(value: Any) -> bytes:
@@ -250,18 +247,33 @@ def refuse_part(name: str, part: Any) -> BadRequest:
     return wrong_type(f"{name}.{key}", "a string", part.get(key))
 
 
-def _check_type(wanted: type, expected: str) -> Check:
+def _make_check(
+    types: tuple[type, ...], expected: str, kind: str = "", least: int = 0, most: int = 0
+) -> Check:
+    """Make the check of a value's type; for a number (`kind`), also of its range."""
+
     def check(name: str, value: Any) -> None:
-        if type(value) is not wanted:
+        # `type`, as `True` is an `int` in Python.
+        if type(value) not in types:
             raise wrong_type(name, expected, value)
+        if kind and not least <= value <= most:
+            raise _out_of_range(kind, name, value, least, most)
 
     return check
 
 
-check_string: Final = _check_type(str, "a string")
-check_boolean: Final = _check_type(bool, "a boolean")
-check_array: Final = _check_type(list, "an array")
-check_object: Final = _check_type(dict, "an object")
+check_string: Final = _make_check((str,), "a string")
+check_boolean: Final = _make_check((bool,), "a boolean")
+check_array: Final = _make_check((list,), "an array")
+check_object: Final = _make_check((dict,), "an object")
+
+
+def check_integer(least: int, most: int) -> Check:
+    return _make_check((int,), "an integer", "integer", least, most)
+
+
+def check_number(least: int, most: int) -> Check:
+    return _make_check((float, int), "a number", "decimal", least, most)
 
 
 def check_strings(name: str, value: Any, expected: str = "an array of strings") -> None:
@@ -280,25 +292,6 @@ def check_word(name: str, value: Any, words: Collection[str]) -> None:
             param=name,
             code="invalid_value",
         )
-
-
-def check_integer(least: int, most: int) -> Check:
-    return _check_range((int,), "integer", "an integer", least, most)
-
-
-def check_number(least: int, most: int) -> Check:
-    return _check_range((float, int), "decimal", "a number", least, most)
-
-
-def _check_range(types: tuple[type, ...], kind: str, expected: str, least: int, most: int) -> Check:
-    def check(name: str, value: Any) -> None:
-        # `type`, as `True` is an `int` in Python.
-        if type(value) not in types:
-            raise wrong_type(name, expected, value)
-        if not least <= value <= most:
-            raise _out_of_range(kind, name, value, least, most)
-
-    return check
 
 
 def _out_of_range(kind: str, name: str, value: float, least: int, most: int) -> BadRequest:

@@ -321,21 +321,14 @@ def find_chunk_usage(chunk: Json) -> Json | None:
     """Return the usage of a chunk, which Kimi puts into the choice and Groq into `x_groq`."""
     usage = chunk.get("usage")
     if type(usage) is not dict:
-        choices = get_list(chunk, "choices")
-        first = choices[0] if choices else None
-        usage = first.get("usage") if type(first) is dict else None
+        match chunk.get("choices"):
+            case [dict(first), *_]:
+                usage = first.get("usage")
+            case _:
+                usage = None
     if type(usage) is not dict and "x_groq" in chunk:
         usage = get_object(chunk, "x_groq").get("usage")
     return usage if type(usage) is dict else None
-
-
-def lift_usage(reply: Json) -> Json:
-    """Return a reply whose usage stands where OpenAI puts it."""
-    # The same object tells callers that there is nothing to write anew.
-    if (usage := find_chunk_usage(reply)) is None or usage is reply.get("usage"):
-        return reply
-    choices = [drop_usage(one) for one in get_list(reply, "choices")]
-    return {**drop_usage(reply), "choices": choices, "usage": usage}
 
 
 def drop_usage(holder: Any) -> Any:

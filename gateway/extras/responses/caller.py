@@ -97,7 +97,8 @@ class ResponsesCaller(Caller):
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
         _check_input(body["input"], request, refers=self._refers)
-        add_others(request, body, ORDINARY)
+        if not ORDINARY.issuperset(body):
+            add_others(request, body, ORDINARY)
         return request
 
     def render_error_event(

@@ -81,7 +81,7 @@ def _write_id(item: Json, ids: HistoryIds) -> Json:
     identity, kind = maybe_id(item, "call_id"), item.get("type")
     if identity is None or (not identity and kind not in _CALLS):
         if kind != "reasoning" and item.get("role") != "assistant":
-            ids.end_turn()
+            ids.answered = True
         return item
     is_result = str(kind).endswith("_output")
     written = ids.write_result(identity) if is_result else ids.write_call(identity)
