@@ -231,7 +231,7 @@ class ChoiceWriter(EventWriter):
 
     @property
     def delivered(self) -> bool:
-        return super().delivered or self._count > 0
+        return self.text_bytes > 0 or self._count > 0
 
     def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - chat tells it at the end
         self._write({"role": "assistant", "content": "", "refusal": None})

@@ -143,11 +143,12 @@ class ChunkWriter(writer.ChoiceWriter):
     def write(self, event: Json) -> None:
         write = self._WRITERS.get(event["type"])
         if write is not None:
-            write(self, event)
+            index = event.get("index")
+            write(self, event, index if isinstance(index, int) else -1)
 
     def flush(self) -> None:
         for index in list(self._calls):
-            self._close_block({"index": index})
+            self._close_block({}, index)
         self._cite()
 
     def close(self, usage: ReplyUsage) -> None:
@@ -159,9 +160,11 @@ class ChunkWriter(writer.ChoiceWriter):
             self._write({"refusal": refusal})
         self._write_end(finish, make_usage(usage, REASONING))
 
-    def _open_block(self, event: Json) -> None:
-        index, block = _read_index(event), get_object(event, "content_block")
-        self._close_block(event)  # a block may begin at the index of one that was not stopped
+    def _open_block(self, event: Json, index: int) -> None:
+        block = get_object(event, "content_block")
+        self._close_block(
+            event, index
+        )  # a block may begin at the index of one that was not stopped
         kind = get_text(block, "type")
         if kind == "tool_use":
             self._open_call(index, block)
@@ -182,9 +185,9 @@ class ChunkWriter(writer.ChoiceWriter):
             number, block.get("input"), InputDecoder() if is_custom else None
         )
 
-    def _add_delta(self, event: Json) -> None:
+    def _add_delta(self, event: Json, index: int) -> None:
         """Write a fragment."""
-        delta, index = get_object(event, "delta"), _read_index(event)
+        delta = get_object(event, "delta")
         kind, call = get_text(delta, "type"), self._calls.get(index)
         if kind == "input_json_delta" and call is not None:
             self._add_arguments(call, delta.get("partial_json"))
@@ -197,13 +200,14 @@ class ChunkWriter(writer.ChoiceWriter):
             for key, fragments in self._thinking[index][1].items():
                 fragments.append(get_text(delta, key))
 
-    def _close_block(self, event: Json) -> None:
-        self._cite()
-        index = _read_index(event)
-        block, fragments_by_key = self._thinking.pop(index, ({}, {}))
-        texts = {key: "".join(fragments) for key, fragments in fragments_by_key.items()}
-        if thinking := maybe_thinking(block | texts):
-            self._note_state(thinking)
+    def _close_block(self, _: Json, index: int) -> None:
+        if self._citations:
+            self._cite()
+        if index in self._thinking:
+            block, fragments_by_key = self._thinking.pop(index)
+            texts = {key: "".join(fragments) for key, fragments in fragments_by_key.items()}
+            if thinking := maybe_thinking(block | texts):
+                self._note_state(thinking)
         call = self._calls.pop(index, None)
         if call is None:
             return
@@ -220,7 +224,7 @@ class ChunkWriter(writer.ChoiceWriter):
             self._write_listed("annotations", annotation)
         self._citations = []
 
-    def _note_stop(self, event: Json) -> None:
+    def _note_stop(self, event: Json, _: int) -> None:
         delta, (stop, details) = get_object(event, "delta"), self._ending
         told = get_text(delta, "stop_reason"), get_object(delta, "stop_details")
         self._ending = told[0] or stop, told[1] or details
@@ -237,15 +241,10 @@ class ChunkWriter(writer.ChoiceWriter):
         if text:
             self._write_arguments(call.number, text, "custom")
 
-    _WRITERS: ClassVar[dict[str, Callable[[ChunkWriter, Json], None]]] = {
+    _WRITERS: ClassVar[dict[str, Callable[[ChunkWriter, Json, int], None]]] = {
         "content_block_start": _open_block,
         "content_block_delta": _add_delta,
         "content_block_stop": _close_block,
         "message_delta": _note_stop,
     }
     """Keys are event types; other events mean nothing to a chat caller."""
-
-
-def _read_index(event: Json) -> int:
-    index = event.get("index")
-    return index if isinstance(index, int) else -1

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import orjson
 
-from gateway.base.errors import GatewayError
+from gateway.base.errors import GatewayError, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions
 from gateway.base.usage import Expected, Metered, Reported
@@ -40,7 +40,7 @@ from gateway.dialects.wire.records import (
     ReplyUsage,
     Target,
 )
-from gateway.dialects.wire.sse import DONE_DATA, read_object
+from gateway.dialects.wire.sse import DONE_DATA
 from gateway.dialects.wire.usage import edit_model
 
 
@@ -209,7 +209,10 @@ class EventReader(ABC):
             self._note_done()
         if data in (b"", b"null", DONE_DATA):  # some servers keep a stream alive with nulls
             return None
-        return self._read_object(read_object(event), event.name)
+        body = maybe_loads(event.data or b"")
+        if not isinstance(body, dict):
+            raise UpstreamError("The upstream sent a stream event that is not JSON.")
+        return self._read_object(body, event.name)
 
     @abstractmethod
     def _read_object(self, body: Json, name: str) -> Json | None:

@@ -31,7 +31,7 @@ class PassingStream(EventStream):
 
     __slots__ = (
         "_begun", "_between_events", "_carried", "_last", "_may_learn", "_may_pass_many",
-        "_oversized_end", "_passed_bytes", "_templates",
+        "_oversized_end", "_passed_bytes",
     )  # fmt: skip
 
     def __init__(self, context: ReplyContext, reader: EventReader, last: bytes = b"") -> None:
@@ -46,7 +46,6 @@ class PassingStream(EventStream):
         so it must not fail for each event anew."""
         self._carried = False
         """Output other than text passed, such as a tool's name."""
-        self._templates: list[Template] = []
         self._may_learn = MAX_FRUITLESS
         """Templates that may still be learned before one matches."""
         self._passed_bytes = 0
@@ -136,7 +135,8 @@ class PassingStream(EventStream):
             self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
 
     def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
-        self._pass_comments(event.comments, out)
+        if event.comments:
+            self._pass_comments(event.comments, out)
         body = self._reader.read_event(event)
         if body is None:
             return

@@ -8,7 +8,6 @@ changes no bytes.
 from __future__ import annotations
 
 import re
-from itertools import islice
 from typing import Final
 
 from gateway.base.errors import UpstreamError
@@ -34,16 +33,20 @@ DONE_DATA: Final = b"[DONE]"
 # that CRLF is never read as two line ends.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?!\Z))")
 _LINE_END: Final = rb"(?>\r\n|\n|\r(?!\Z))"
-_COMMENT: Final = re.compile(rb"(?:(?<=[\r\n])|\A):[^\r\n]*+")
-_IDLE: Final = re.compile(
+COMMENT: Final = re.compile(rb"(?:(?<=[\r\n])|\A):[^\r\n]*+")
+IDLE: Final = re.compile(
     rb"(?>:[^\r\n]*+%(end)b|data: ?+%(end)b%(end)b|%(end)b)++" % {b"end": _LINE_END}
 )
-"""Comments, blank lines and events without data, any number of them."""
-_IDLE_BEGINNINGS: Final = (b":", b"\n", b"\r", b"data:\n", b"data: \n", b"data:\r", b"data: \r")
-_PINGS: Final = re.compile(
+"""Comments, blank lines and events without data, any number of them: a provider that sends nothing else
+takes one step instead of one each."""
+PINGS: Final = re.compile(
     rb"(?>event: ?+ping%(end)bdata:[^\r\n]*+%(end)b%(end)b)++" % {b"end": _LINE_END}
 )
-_PING_BEGINNINGS: Final = (b"event: ping", b"event:ping")
+IDLE_BEGINNINGS: Final = (
+    *(b":", b"\n", b"\r", b"data:\n", b"data: \n", b"data:\r", b"data: \r"),
+    *(b"event: ping", b"event:ping"),
+)
+"""The beginnings of `IDLE` and of `PINGS`, to tell them from other events at once."""
 
 
 def find_event_end(buffer: bytes, start: int) -> int:
@@ -54,26 +57,6 @@ def find_event_end(buffer: bytes, start: int) -> int:
         return -1 if at < 0 else at + 2
     match = _BLANK_LINE.search(buffer, start)
     return match.end() if match else -1
-
-
-def find_idle_end(buffer: bytes, start: int) -> int:
-    """Find the index after all comments, blank lines and events without data at `start`, or `start`.
-
-    If a provider sends nothing else, this takes one step instead of one each.
-    """
-    match = _IDLE.match(buffer, start) if buffer.startswith(_IDLE_BEGINNINGS, start) else None
-    return match.end() if match else start
-
-
-def find_pings_end(buffer: bytes, start: int) -> int:
-    """Find the index after all `ping` events at `start`, or `start`."""
-    match = _PINGS.match(buffer, start) if buffer.startswith(_PING_BEGINNINGS, start) else None
-    return match.end() if match else start
-
-
-def list_comments(idle: bytes, most: int) -> list[bytes]:
-    """Return the first comments, with colons, in a span that `find_idle_end` found."""
-    return [match[0] for match in islice(_COMMENT.finditer(idle), most)]
 
 
 def parse_event(block: bytes) -> Event:
@@ -88,7 +71,7 @@ def parse_event(block: bytes) -> Event:
     data: list[bytes] = []
     comments: list[bytes] = []
     # bytes.splitlines splits at LF, CR and CRLF, as the standard requires; str.splitlines at more.
-    lines = [line for line in block.splitlines() if line]
+    lines = [*filter(None, block.splitlines())]
     for line in lines:
         field, _, value = line.partition(b":")
         if field == b"data":
@@ -102,14 +85,6 @@ def parse_event(block: bytes) -> Event:
         del data[1:]
     canonical = len(lines) == 1 and lines[0].startswith(b"data: ")
     return Event(name, b"\n".join(data) if data else None, tuple(comments), canonical)
-
-
-def read_object(event: Event) -> Json:
-    """Parse an event's data. Raises UpstreamError when it is no JSON object."""
-    body = maybe_loads(event.data or b"")
-    if not isinstance(body, dict):
-        raise UpstreamError("The upstream sent a stream event that is not JSON.")
-    return body
 
 
 def render_data(event: Json) -> bytes:
@@ -185,11 +160,11 @@ class Framer:
     `keep`.
     """
 
-    __slots__ = ("_carry", "_most_bytes", "_started", "_tail", "mid_event", "oversized_events")
+    __slots__ = ("_most_bytes", "_started", "_tail", "carry", "mid_event", "oversized_events")
 
     def __init__(self, most_bytes: int = MAX_EVENT_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._carry = Carry()
+        self.carry = Carry()
         self._started = False
         self._tail = b""
         """The last bytes that passed unread, in which the blank line may have begun."""
@@ -201,11 +176,7 @@ class Framer:
     @property
     def is_between_events(self) -> bool:
         """Return whether nothing is buffered, so the next byte begins an event."""
-        return self._started and not self.mid_event and not self._carry.size
-
-    @property
-    def buffered_bytes(self) -> int:
-        return self._carry.size
+        return self._started and not self.mid_event and not self.carry.size
 
     def push(self, data: bytes) -> tuple[bytes, bytes]:
         """Take bytes; return bytes that pass unread, and a buffer that begins with an event (or is empty).
@@ -214,19 +185,19 @@ class Framer:
         """
         passed = b""
         # The usual case: nothing is buffered, so the data is the buffer and is not copied.
-        if self.is_between_events:
+        if self._started and not self.mid_event and not self.carry.size:
             return passed, data
         if self.mid_event:
             passed, data = self._pass_oversized(data)
             if not data:
                 return passed, b""
-        buffer = self._carry.join(data)
+        buffer = self.carry.join(data)
         if buffer is None:
             return passed + self._check_size(), b""
         if not self._started:
             # The byte order mark itself may come in pieces.
             if len(buffer) < len(BOM) and BOM.startswith(buffer):
-                self._carry.keep(buffer)
+                self.carry.keep(buffer)
                 return passed, b""
             self._started = True
             buffer = buffer.removeprefix(BOM)
@@ -237,12 +208,12 @@ class Framer:
 
         Raises UpstreamError for a large block that is no event.
         """
-        self._carry.keep(rest)
+        self.carry.keep(rest)
         return self._check_size()
 
     def take_last(self) -> bytes:
         """At the clean end, return a last block that lacks only its blank line, or b""."""
-        rest = self._carry.take()
+        rest = self.carry.take()
         # A connection that breaks in the middle of an event leaves half of its JSON, which is no event.
         is_event = not self.mid_event and rest.count(b"\n") <= MAX_LINES
         payload = parse_event(rest).data if is_event else None
@@ -251,9 +222,9 @@ class Framer:
         return rest.rstrip(b"\r\n") + b"\n\n"
 
     def _check_size(self) -> bytes:
-        if self._carry.size <= self._most_bytes:
+        if self.carry.size <= self._most_bytes:
             return b""
-        block = self._carry.take()
+        block = self.carry.take()
         # A page of HTML, for example, is no event: it must neither pass nor be charged.
         if not _FIELD.match(block.lstrip(b"\r\n")):
             raise UpstreamError("The upstream provider's reply is no stream of events.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
@@ -11,6 +12,7 @@ from gateway.base.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, met
 from gateway.dialects.wire import sse
 from gateway.dialects.wire.base import EventReader, EventWriter
 from gateway.dialects.wire.records import Event, Json, ReplyContext, ReplyUsage
+from gateway.dialects.wire.templates import Template
 from gateway.dialects.wire.usage import tells_work
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
@@ -28,10 +30,13 @@ class EventStream(ABC):
     """The part of a `Pipeline` that does not depend on how events are written."""
 
     __slots__ = (
-        "_context", "_framer", "_idle_bytes", "_idle_left", "_reader", "complete", "failure",
+        "_context", "_framer", "_idle_bytes", "_idle_left", "_reader", "_templates", "complete",
+        "failure",
     )  # fmt: skip
 
     buffered_elements: Final = 0
+    _match: Callable[[bytes, int, list[bytes]], int]
+    """Passes events that match `_templates`; returns the index after them, or the one given."""
 
     def __init__(self, context: ReplyContext, reader: EventReader, framer: sse.Framer) -> None:
         self.complete = False
@@ -39,6 +44,8 @@ class EventStream(ABC):
         self._context = context
         self._framer = framer
         self._reader = reader
+        self._templates: list[Template] = []
+        """None in a translated stream."""
         self._idle_bytes = 0
         """Bytes of comments, pings and events without data since the last other event."""
         self._idle_left = MAX_IDLE_PASSED
@@ -46,7 +53,7 @@ class EventStream(ABC):
 
     @property
     def buffered_bytes(self) -> int:
-        return self._framer.buffered_bytes
+        return self._framer.carry.size
 
     @property
     def finished(self) -> bool:
@@ -112,17 +119,17 @@ class EventStream(ABC):
         position, size = 0, len(buffer)
         while position < size:
             # Templates come first, as nearly all events of a long stream match one.
-            matched = self._match(buffer, position, out)
-            if matched > position:
+            if self._templates and (matched := self._match(buffer, position, out)) > position:
                 position = matched
                 self._idle_bytes, self._idle_left = 0, MAX_IDLE_PASSED
                 continue
-            idle_end = self._pass_idle(buffer, position, out)
-            if idle_end > position:
-                position = idle_end
-                if self.complete or self.failure is not None:
-                    break
-                continue
+            if buffer.startswith(sse.IDLE_BEGINNINGS, position):
+                idle_end = self._pass_idle(buffer, position, out)
+                if idle_end > position:
+                    position = idle_end
+                    if self.complete or self.failure is not None:
+                        break
+                    continue
             end = sse.find_event_end(buffer, position)
             if end < 0:
                 if self._reader.is_end(buffer[position:]):
@@ -137,15 +144,16 @@ class EventStream(ABC):
         return position
 
     def _pass_idle(self, buffer: bytes, position: int, out: list[bytes]) -> int:
-        """Pass the first comments and pings, drop the others; return the index after them all."""
-        end = sse.find_idle_end(buffer, position)
-        if end > position:
-            if self._idle_left:
-                comments = sse.list_comments(buffer[position:end], self._idle_left)
+        """Pass the first comments or pings, drop the others; return the index after them all."""
+        at = end = position
+        if idle := sse.IDLE.match(buffer, position):
+            end = idle.end()
+            found = islice(sse.COMMENT.finditer(idle[0]), self._idle_left)
+            if comments := [one[0] for one in found]:
                 self._idle_left -= len(comments)
                 self._pass_comments(comments, out)
-        else:
-            at, end = position, sse.find_pings_end(buffer, position)
+        elif pings := sse.PINGS.match(buffer, position):
+            end = pings.end()
             while at < end and self._idle_left and self.failure is None:
                 self._idle_left -= 1
                 ping_end = sse.find_event_end(buffer, at)
@@ -155,10 +163,6 @@ class EventStream(ABC):
         if self._idle_bytes > MAX_IDLE_BYTES and self.failure is None:
             self.failure = UpstreamError("The upstream provider's stream has comments alone.")
         return end
-
-    def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:  # noqa: ARG002
-        """Pass events that match templates; return the index after them, or `position`."""
-        return position
 
     def _take_block(self, block: bytes, out: list[bytes]) -> None:
         try:
@@ -249,12 +253,13 @@ class TranslatedStream(EventStream):
         return self._writer.finish()
 
     def _pass_comments(self, comments: Sequence[bytes], out: list[bytes]) -> None:
-        if comments and self._reader.keeps_comments:
+        if self._reader.keeps_comments:
             out.append(self._writer.take())
             super()._pass_comments(comments, out)
 
     def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:  # noqa: ARG002
-        self._pass_comments(event.comments, out)
+        if event.comments:
+            self._pass_comments(event.comments, out)
         events = self._reader.read(event)
         if self._owed is not None:
             # The charge is known now, so no more has to be read.

@@ -12,7 +12,7 @@ from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
 from gateway.dialects.wire.base import EventReader, EventWriter
 from gateway.dialects.wire.records import Json, ReplyUsage
-from gateway.dialects.wire.sse import MAX_LINES, parse_event, read_object
+from gateway.dialects.wire.sse import MAX_LINES, parse_event
 from gateway.dialects.wire.stream import (
     MAX_IDLE_BYTES,
     MAX_IDLE_PASSED,
@@ -117,7 +117,7 @@ def test_a_clean_end_stands_for_the_terminal_event_once_all_is_finished() -> Non
 @each_row("data", [b"data: x\n\n", b"data: [1]\n\n"])
 def test_an_event_that_is_no_object_is_the_upstreams_fault(data: bytes) -> None:
     with pytest.raises(UpstreamError):
-        read_object(parse_event(data))
+        Words().read_event(parse_event(data))
 
 
 def test_an_event_too_large_to_translate_ends_the_stream() -> None:
