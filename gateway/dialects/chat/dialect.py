@@ -25,7 +25,7 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream, Pipeline, Upstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_splice
 from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, MAX_CHOICES, TextFields
 from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.multiplied import Billed
@@ -212,7 +212,8 @@ _FIELDS: Final = TextFields(CHECKS)
 
 def has_choice(reply: Json) -> bool:
     """Return whether a reply has a choice that can be read."""
-    return dict in map(type, get_list(reply, "choices"))
+    choices = reply.get("choices")
+    return type(choices) is list and dict in map(type, choices)
 
 
 def is_finished(reply: Json) -> bool:

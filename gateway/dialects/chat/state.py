@@ -102,7 +102,11 @@ def open_history(messages: list[Json], tag: str) -> list[Json]:
 
     Mistral's thinking is left out.
     """
-    return [_drop_thinking(_open(message, tag)) for message in messages]
+    opened = []
+    for one in messages:
+        is_plain = one.keys() <= _PLAIN and one["role"] not in _WITH_CALLS
+        opened.append(one if is_plain else _drop_thinking(_open(one, tag)))
+    return opened
 
 
 def _open(message: Json, tag: str) -> Json:

@@ -61,11 +61,6 @@ _COPIED: Final = ("search_context_size",)
 _COPIED_ON: Final = (*_COPIED, "max_uses")
 
 
-def open_fields(target: Target) -> frozenset[str]:
-    """Return the fields that another dialect has a counterpart of where the model has a price for it."""
-    return frozenset({SEARCH_OPTIONS}) if is_open(WEB_SEARCH, target) else frozenset()
-
-
 def is_search(tool: Field, target: Target) -> bool:
     """Return whether another dialect's tool is a web search that the model has a price for."""
     return is_open(WEB_SEARCH, target) and list_families(tool.value) == [WEB_SEARCH]

@@ -17,13 +17,7 @@ from gateway.base.prices import CONDITIONS, BillTerms, name_tier
 from gateway.base.usage import Expected, Reported, are_counts, count_text, merge_reports, read_count
 from gateway.dialects.wire.base import EventReader
 from gateway.dialects.wire.failures import make_failure
-from gateway.dialects.wire.jsonbytes import (
-    dumps_lenient,
-    get_list,
-    get_object,
-    get_text,
-    maybe_replace,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_replace
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import render_event
@@ -58,16 +52,13 @@ def read_messages_usage(
     more = not TELLS_MORE.isdisjoint(usage)
     told = (read_tool_calls(usage) or {}) if more else {}
     used = get_object(usage, "server_tool_use")
-    missed = {
-        name: count
-        for name, count in came.items()
-        if count > told.get(name, 0) and not (counted and f"{name}_requests" in used)
-    }
-    hour = expected.options.cache == "1h"
-    parts = [one for one in get_list(usage, "iterations") if type(one) is dict]
-    report = (
-        _read_iterations([usage, *parts], hour=hour) if parts else _read_tokens(usage, hour=hour)
-    )
+    missed: Json = {}
+    for name, count in came.items():
+        if count > told.get(name, 0) and not (counted and f"{name}_requests" in used):
+            missed[name] = count
+    hour, parts = expected.options.cache == "1h", usage.get("iterations")
+    read = _read_iterations if type(parts) is list and dict in map(type, parts) else _read_tokens
+    report = read(usage, hour=hour)
     report.tool_calls = {**none, **told, **missed}
     if not _TERMS.isdisjoint(usage):
         report.terms = BillTerms(
@@ -80,11 +71,12 @@ def read_messages_usage(
     return report
 
 
-def _read_iterations(parts: list[Json], *, hour: bool) -> Reported:
-    """Read a usage and its `iterations`, which complete it."""
+def _read_iterations(usage: Json, *, hour: bool) -> Reported:
+    """Read a usage whose `iterations` complete it."""
     counted = (
         {**_NOTHING, **{key: value for key, value in one.items() if value is not None}}
-        for one in parts
+        for one in (usage, *usage["iterations"])
+        if type(one) is dict
     )
     found = [_read_tokens(one, hour=hour) for one in counted]
     # With compaction the plain counts leave some iterations out, so the larger count is right.

@@ -106,12 +106,14 @@ def write_history(body: Json, tag: str) -> Json:
     ids of calls have characters that it takes, each once. `tag` is the provider's.
     """
     ids = HistoryIds(tag, body.get("tools"))
-    messages = body["messages"]
-    written = [_write(message, ids) for message in messages]
-    turns = [message for message in written if message["content"] != []]
+    turns: list[Json] = []
     edited = body
-    if any(ours is not given for ours, given in zip(written, messages, strict=True)):
-        edited = {**body, "messages": turns}
+    for message in body["messages"]:
+        turn = _write(message, ids)
+        if turn is not message:
+            edited = {**body, "messages": turns}
+        if turn["content"] != []:
+            turns.append(turn)
     if get_object(body, "thinking").get("type") == "enabled" and not may_think(turns):
         return _forbid_thinking(edited)
     return edited
@@ -135,7 +137,13 @@ def _write(message: Json, ids: HistoryIds) -> Json:
         ids.answered = True
     if type(content) is not list:
         return message
-    kept = [_shape(block, ids) for block in content if not _is_foreign(block)]
+    kept = []
+    for block in content:
+        if isinstance(block, dict):
+            signed = block.get("signature") or block.get("data")
+            if block.get("type") in THINKING and (not signed or str(signed).startswith(ANY_TAG)):
+                continue  # another provider's
+        kept.append(_shape(block, ids))
     is_same = len(kept) == len(content) and not any(map(is_not, kept, content))
     return message if is_same else {**message, "content": kept}
 
@@ -166,13 +174,6 @@ def _shape(block: Any, ids: HistoryIds) -> Any:
 def _is_foreign_citation(citation: Any) -> bool:
     """Return whether a citation names a page that another provider found: its index is empty."""
     return isinstance(citation, dict) and citation.get("encrypted_index") == ""
-
-
-def _is_foreign(block: Any) -> bool:
-    if not isinstance(block, dict) or block.get("type") not in THINKING:
-        return False
-    signed = block.get("signature") or block.get("data")
-    return not signed or str(signed).startswith(ANY_TAG)
 
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
@@ -208,7 +209,12 @@ class MessagesUpstream(EventUpstream):
         return {"x-api-key": api_key, **headers} if api_key else headers
 
     def ask(self, body: Json, target: Target) -> Json:
-        check_container(body)
+        container = body.get("container")
+        if isinstance(container, str) or (isinstance(container, dict) and container.get("id")):
+            raise BadRequest(
+                "container: containers of the operator's own account cannot be named.",
+                param="container",
+            )
         if not self._is_free:
             check_fields(body, target)
             check_tools(body, target, "tools.{}.type")
@@ -277,16 +283,6 @@ class VertexUpstream(MessagesUpstream):
         if not self.path:
             del asked["model"]
         return asked
-
-
-def check_container(body: Json) -> None:
-    """Refuse a container that exists already. Raises BadRequest."""
-    container = body.get("container")
-    if isinstance(container, str) or (isinstance(container, dict) and container.get("id")):
-        raise BadRequest(
-            "container: containers of the operator's own account cannot be named.",
-            param="container",
-        )
 
 
 def edit_count(body: bytes, model: str) -> bytes:

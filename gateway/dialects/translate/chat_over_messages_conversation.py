@@ -45,17 +45,14 @@ class Turns(pivot.Conversation):
         self._has_results = False
         """The last turn begins with results."""
         super().__init__(messages)
-        self._trim()
         if not self.turns:
             raise messages.refuse(
                 "This model's provider needs a message with some text that is neither a system nor "
                 "a developer message."
             )
-
-    def _trim(self) -> None:
-        """Cut white space at the very end, where the upstream refuses it in words of the model."""
-        last: Json = self.turns[-1] if self.turns else {}
-        if last.get("role") == "assistant" and (text := last["content"][-1].get("text")):
+        last = self.turns[-1]
+        # The upstream refuses white space at the very end in words of the model.
+        if last["role"] == "assistant" and (text := last["content"][-1].get("text")):
             last["content"][-1] = {**last["content"][-1], "text": text.rstrip()}
 
     def _add_instruction(self, message: Field) -> None:

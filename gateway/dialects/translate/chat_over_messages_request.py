@@ -24,6 +24,10 @@ from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.records import CompletionRequest, Json, Target
 
+_OF_TOOLS: Final = frozenset(
+    {"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools", SEARCH_OPTIONS}
+)
+"""The fields that `translate_tools` reads."""
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _FORCING: Final = frozenset({"any", "tool"})
 
@@ -40,6 +44,8 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     Tools that were called earlier and are no longer offered are still declared, since the upstream
     refuses calls without tools; `none` prevents further calls.
     """
+    if not called and _OF_TOOLS.isdisjoint(body.value):
+        return {}
     tools = pivot.read_tools(body, _read_tool, _read_function)
     choice, search = pivot.find_choice(body), _read_search(body[SEARCH_OPTIONS])
     if tools or search:
@@ -59,11 +65,6 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     names = dict.fromkeys(map(shape_name, called))
     declared = [{"name": name, "input_schema": empty} for name in names]
     return {"tools": declared, "tool_choice": {"type": "none"}}
-
-
-def is_forced(made: Json) -> bool:
-    """Return whether the upstream's request forces the model to call a tool."""
-    return made.get("tool_choice", {}).get("type") in _FORCING
 
 
 def _read_tool(tool: Field) -> Json:
@@ -270,7 +271,8 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made["messages"] = conversation.turns
     made |= translate_tools(body, conversation.called)
     made |= _translate_sampling(body)
-    made |= _translate_output(body, max_tokens, target, forced=is_forced(made))
+    forced = get_object(made, "tool_choice").get("type") in _FORCING
+    made |= _translate_output(body, max_tokens, target, forced=forced)
     made |= _translate_labels(body)
     # Anthropic takes four marks at most, so one is added only where the caller set none.
     if "prompt_cache_key" in body.value and not _has_marks(made):
@@ -278,10 +280,10 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made |= {name: body.value[name] for name in PASSED if name in body.value}
     if request.stream:
         made["stream"] = True
-    return _settle(made)
+    return _settle(made, forced=forced)
 
 
-def _settle(made: Json) -> Json:
+def _settle(made: Json, *, forced: bool) -> Json:
     """Leave out the fields that the upstream refuses beside others.
 
     It thinks neither before a forced call nor behind the beginning of its reply, draws thoughts with its
@@ -294,7 +296,7 @@ def _settle(made: Json) -> Json:
         if type(budget) is int and budget > most:
             made["thinking"] = {**thinking, "budget_tokens": most}
             has_room = most >= MIN_BUDGET_TOKENS
-        if not has_room or is_forced(made) or made["messages"][-1]["role"] == "assistant":
+        if not has_room or forced or made["messages"][-1]["role"] == "assistant":
             left.add("thinking")
         else:
             left |= {"temperature", "top_k"}
@@ -302,7 +304,7 @@ def _settle(made: Json) -> Json:
                 left.add("top_p")
     if "temperature" in made.keys() - left:
         left.add("top_p")
-    return {name: made[name] for name in made if name not in left}
+    return {name: made[name] for name in made if name not in left} if left else made
 
 
 def _has_marks(made: Json) -> bool:
@@ -321,7 +323,7 @@ def _translate_sampling(body: Field) -> Json:
         made["top_p"] = top_p
     stop = body["stop"]
     sequences = [stop.value] if isinstance(stop.value, str) else stop.value or []
-    if not all(sequence.strip() for sequence in sequences):
+    if not all(map(str.strip, sequences)):
         raise stop.refuse("This model's provider takes no sequence of white space alone.")
     return {**made, "stop_sequences": sequences} if sequences else made
 
@@ -331,7 +333,9 @@ def _translate_output(body: Field, max_tokens: int, target: Target, *, forced: b
     effort = body["reasoning_effort"]
     if body["thinking"].value is not None and effort.value is not None:
         raise body["thinking"].refuse("It contradicts `reasoning_effort`: leave one out.")
-    made = _translate_reasoning(effort, max_tokens, target, forced=forced)
+    made: Json = {}
+    if effort.value is not None:
+        made = _translate_reasoning(effort, max_tokens, target, forced=forced)
     form = body["response_format"]
     if form.value is None:
         return made
@@ -364,8 +368,6 @@ def _translate_labels(body: Field) -> Json:
 def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, forced: bool) -> Json:
     """Write `thinking`, and `output_config` with an effort."""
     word = field.value
-    if word is None:
-        return {}
     if word != "none" and (not isinstance(word, str) or word not in EFFORTS):
         raise field.refuse(f"It is one of none, {', '.join(EFFORTS)}.")
     match target.reasoning:

@@ -8,6 +8,7 @@ cut off becomes words of the user.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from gateway.dialects.wire.call_ids import maybe_id
@@ -64,6 +65,9 @@ def pair_calls(messages: list[Json]) -> list[tuple[int, Json]]:
     waiting: dict[str, list[tuple[int, Json]]] = {}
     """Calls without a result, by id: the group of each, and what to say if none comes."""
     for place, message in enumerate(messages):
+        if message.get("role") not in _WITH_CALLS:
+            groups.append([(place, message)])
+            continue
         key = _find_answered(message)
         if key is None:
             groups.append([(place, message)])
@@ -80,13 +84,17 @@ def pair_calls(messages: list[Json]) -> list[tuple[int, Json]]:
     for calls in waiting.values():
         if calls and (calls[0][0] < len(groups) - 1 or len(groups[-1]) > 1):
             _answer(groups, calls)
-    return [one for group in groups for one in group]
+    return [*chain.from_iterable(groups)]
 
 
 def _answer(groups: list[list[tuple[int, Json]]], calls: list[tuple[int, Json]]) -> None:
     for here, absent in calls:
         group = groups[here]
         group.append((group[0][0], absent))
+
+
+_WITH_CALLS: Final = ("assistant", "function", "tool")
+"""The roles of messages that have calls or results."""
 
 
 def _find_answered(message: Json) -> str | None:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gateway.base.errors import BadRequest
+from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat.calls import read_arguments
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.tools import nest_tools
-from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
+from gateway.dialects.chat.writer import SEARCH_OPTIONS, uses_functions
 from gateway.dialects.translate.earlier import pair_calls, tell
 from gateway.dialects.translate.schemas import shape_root
+from gateway.dialects.wire.billed import is_open
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyUsage, Target
@@ -69,7 +71,9 @@ def open_request(
     # In chat null means absent; other dialects refuse it in many fields.
     given = {name: value for name, value in nest_tools(request.body).items() if value is not None}
     body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
-    body.check_fields(known | open_fields(target), refused)
+    if is_open(WEB_SEARCH, target):
+        known |= {SEARCH_OPTIONS}
+    body.check_fields(known, refused)
     return body
 
 
@@ -113,9 +117,8 @@ class Conversation(ABC):
     def __init__(self, messages: Field) -> None:
         self._function_ids: dict[str, str] = {}
         """Calls without an id that wait for a result, by the function's name."""
-        items = messages.read_items()
         for place, message in pair_calls(messages.value):
-            self._add(items[place].replace(message))
+            self._add(Field(message, place, messages))
 
     def _add(self, message: Field) -> None:
         """Add a message, whose role the caller's dialect has checked."""

@@ -87,29 +87,27 @@ def may_repeat(identity: str, name: str) -> bool:
     return not any(_COUNTED.fullmatch(run) is None for run in _RANDOM.findall(rest))
 
 
+@dataclass(slots=True)
 class ReplyIds:
     """Gives the calls of one message their ids."""
 
-    __slots__ = ("_given", "_made", "_request_id", "_tag")
-
-    def __init__(self, context: ReplyContext) -> None:
-        self._request_id = context.request_id
-        self._tag = context.provider_tag
-        self._given: set[str] = set()
-        self._made = 0
+    _context: ReplyContext
+    _given: set[str] = field(default_factory=set)
+    _made: int = 0
 
     def give(self, identity: object, name: object) -> str:
         """Return the id that the caller gets for a call, given the provider's id, if it has one."""
         if not isinstance(identity, str) or not identity or identity in self._given:
-            made = f"{CALL_PREFIX}{self._request_id}_{self._made}"
+            made = f"{CALL_PREFIX}{self._context.request_id}_{self._made}"
             self._made += 1
             return made
         self._given.add(identity)
-        if not self._tag or _MARK in identity:
+        tag = self._context.provider_tag
+        if not tag or _MARK in identity:
             return identity
         if len(identity) <= MAX_ID_CHARS and not may_repeat(identity, str(name or "")):
             return identity
-        return f"{identity}{_MARK}{self._tag[4:-1]}-{hash_id(self._request_id, _HEX_CHARS)}"
+        return f"{identity}{_MARK}{tag[4:-1]}-{hash_id(self._context.request_id, _HEX_CHARS)}"
 
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")

@@ -69,17 +69,6 @@ class Fields(Names):
         for name, names in inner.items():
             self.checks[name] = _check_both(checks.get(name), partial(names.check, item=item))
 
-    def check_body(self, body: Json) -> None:
-        """Check a request; null means absent. Raises BadRequest."""
-        checks = self.checks
-        for name, value in body.items():
-            if name not in checks:
-                # Null counts here: it may take back a limit that was read.
-                if (meant := self.maybe_meant(name)) is not None:
-                    raise refuse_spelling(name, meant)
-            elif value is not None and (check := checks[name]) is not None:
-                check(name, value)
-
 
 def _check_both(first: Check | None, then: Check) -> Check:
     if first is None:
@@ -100,7 +89,14 @@ def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
         body = _read_mended(data, error)
     if type(body) is not dict:
         raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
-    fields.check_body(body)
+    checks = fields.checks
+    for name, value in body.items():
+        if name not in checks:
+            # Null counts here: it may take back a limit that was read.
+            if (meant := fields.maybe_meant(name)) is not None:
+                raise refuse_spelling(name, meant)
+        elif value is not None and (check := checks[name]) is not None:
+            check(name, value)
     for name in required:
         if body.get(name) is None:
             other, path = _CONVERSATIONS.get(name, ("", ""))

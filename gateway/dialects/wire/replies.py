@@ -84,15 +84,11 @@ class CollectedReply:
                     self._reply = self._read(body)
         except GatewayError as error:
             self.failure = error
-            return b""
-        return self._take(self._reply)
-
-    def _take(self, reply: Reply) -> bytes:
-        """Take the reply that was read; return what goes to the caller already."""
-        self.finished = self.delivered = True
-        self.buffered_bytes = len(reply.body)
-        self.failure = reply.failure
-        self.complete = self.failure is None
+        else:
+            self.finished = self.delivered = True
+            self.buffered_bytes = len(self._reply.body)
+            self.failure = self._reply.failure
+            self.complete = self.failure is None
         return b""
 
     def finish(self) -> bytes:
@@ -128,8 +124,12 @@ class ReplayedReply(CollectedReply):
         super().__init__(replay, expected, most_bytes, most_elements)
         self._inner = inner
 
-    def _take(self, reply: Reply) -> bytes:
-        inner = self._inner
+    def end(self) -> bytes:
+        super().end()
+        inner, reply = self._inner, self._reply
+        if reply is None:
+            return b""
+        self.complete, self.buffered_bytes = False, 0
         out = inner.feed(reply.body) + inner.end() if reply.body else b""
         self.begun, self.delivered, self.finished = inner.begun, inner.delivered, inner.finished
         self.position, self.failure = inner.position, reply.failure or inner.failure

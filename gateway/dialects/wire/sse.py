@@ -8,6 +8,7 @@ changes no bytes.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.base.errors import UpstreamError
@@ -111,6 +112,7 @@ def is_canonical(block: bytes, event: Event, kind: str) -> bool:
     )
 
 
+@dataclass(slots=True)
 class Carry:
     """The pieces of an incomplete event.
 
@@ -118,13 +120,10 @@ class Carry:
     quadratic time.
     """
 
-    __slots__ = ("_pieces", "_tail", "size")
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._tail = b""
-        """The last bytes, in which a blank line may have begun."""
-        self.size = 0
+    _pieces: list[bytes] = field(default_factory=list)
+    _tail: bytes = b""
+    """The last bytes, in which a blank line may have begun."""
+    size: int = 0
 
     def join(self, data: bytes) -> bytes | None:
         """Return all pieces joined with `data`; if no event can end here, keep them all and return None."""
@@ -153,6 +152,7 @@ class Carry:
         return joined
 
 
+@dataclass(slots=True)
 class Framer:
     """Makes whole events from a stream's bytes; an event beyond `most_bytes` passes in pieces, unread.
 
@@ -160,18 +160,15 @@ class Framer:
     `keep`.
     """
 
-    __slots__ = ("_most_bytes", "_started", "_tail", "carry", "mid_event", "oversized_events")
-
-    def __init__(self, most_bytes: int = MAX_EVENT_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self.carry = Carry()
-        self._started = False
-        self._tail = b""
-        """The last bytes that passed unread, in which the blank line may have begun."""
-        self.mid_event = False
-        """An oversized event is passing."""
-        self.oversized_events = 0
-        """Events that passed unread so far."""
+    _most_bytes: int = MAX_EVENT_BYTES
+    carry: Carry = field(default_factory=Carry)
+    _started: bool = False
+    _tail: bytes = b""
+    """The last bytes that passed unread, in which the blank line may have begun."""
+    mid_event: bool = False
+    """An oversized event is passing."""
+    oversized_events: int = 0
+    """Events that passed unread so far."""
 
     @property
     def is_between_events(self) -> bool:

@@ -356,7 +356,7 @@ def maybe_repair_chat_usage(usage: Json) -> Json | None:
 
 def tells(usage: Json, tokens: Tokens) -> bool:
     """Return whether a usage has just these counts of input and output, and their sum."""
-    told = [usage.get(name) for name in _CHAT_COUNTS]
+    told = [*map(usage.get, _CHAT_COUNTS)]
     prompt = tokens.all_input
     return are_counts(*told) and told == [prompt, tokens.output, prompt + tokens.output]
 
