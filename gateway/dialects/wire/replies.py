@@ -129,7 +129,8 @@ class ReplayedReply(CollectedReply):
         inner, reply = self._inner, self._reply
         if reply is None:
             return b""
-        self.complete, self.buffered_bytes = False, 0
+        self.complete = self.delivered = self.finished = False
+        self.buffered_bytes = 0
         out = inner.feed(reply.body) + inner.end() if reply.body else b""
         self.begun, self.delivered, self.finished = inner.begun, inner.delivered, inner.finished
         self.position, self.failure = inner.position, reply.failure or inner.failure
