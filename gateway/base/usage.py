@@ -145,18 +145,14 @@ def meter(
         delivered: anything was delivered, be it a tool's name and no text.
     """
     covers, options = complete and counted, expected.options
-    terms, calls, silent = reported.terms, NONE, False
-    if options.terms is not UNSAID:
-        terms = _complete_terms(terms, options.terms)
-    if reported.tool_calls or options.tool_calls:
-        calls, silent = _complete_calls(reported.tool_calls, options.tool_calls)
-    estimated = reported.guessed or silent or terms is not reported.terms
+    terms, calls, estimated = reported.terms, NONE, reported.guessed
+    if reported.tool_calls or options.tool_calls or options.terms is not UNSAID:
+        terms, calls, estimated = _complete(reported, options)
     tokens, limits = reported.tokens, expected.limits
     # Every request has input, and every delivered reply has output tokens, so such zeros are ignored.
     has_input = reported.has_input and 0 < tokens.all_input <= limits.input
     made = covers and limits.output > 0 and (delivered or text_bytes > 0)
-    has_output = reported.has_output and tokens.output <= limits.output
-    has_output &= tokens.output > 0 or not made
+    has_output = reported.has_output and int(made) <= tokens.output <= limits.output
     unreported = complete and not (has_input and has_output and counted)
     if not (has_input and has_output and covers):
         output = min(estimate_tokens(text_bytes), limits.estimated_output)
@@ -181,29 +177,27 @@ def _estimate_input(tokens: Tokens, expected: Expected) -> Tokens:
     return Tokens(expected.input_tokens, output=tokens.output, media=media)
 
 
-def _complete_calls(
-    reported: Mapping[str, int] | None, requested: Mapping[str, int]
-) -> tuple[Mapping[str, int], bool]:
-    """Return the calls of tools, and whether any is guessed: each tool requested but not reported counts once.
+def _complete(
+    reported: Reported, options: BillOptions
+) -> tuple[BillTerms, Mapping[str, int], bool]:
+    """Return the terms and the calls of tools of a reply, and whether anything in its report is a guess.
 
-    Names and counts come from the provider: malformed ones are left out.
+    What was requested and is not reported counts: a term as requested, and one call of each tool. Names
+    and counts come from the provider: malformed ones are left out.
     """
-    silent = [name for name in requested if reported is None or name not in reported]
-    calls = dict.fromkeys(silent, 1)
-    for name, count in (reported or {}).items():
+    terms, told = reported.terms, reported.tool_calls or NONE
+    missing = {
+        name: asked
+        for name in CONDITIONS
+        if (asked := getattr(options.terms, name)) not in ("", STANDARD)
+        and not getattr(terms, name)
+    }
+    calls = {name: 1 for name in options.tool_calls if name not in told}
+    guessed = reported.guessed or bool(missing or calls)
+    for name, count in told.items():
         if count and TOOL_NAME.fullmatch(name):
             calls[name] = min(count, MAX_PLAUSIBLE_CALLS)
-    return calls, bool(silent)
-
-
-def _complete_terms(served: BillTerms, requested: BillTerms) -> BillTerms:
-    """Add the terms that were requested and not mentioned in the reply. That they apply is a guess."""
-    missing = {
-        name: getattr(requested, name)
-        for name in CONDITIONS
-        if not getattr(served, name) and getattr(requested, name) not in ("", STANDARD)
-    }
-    return replace(served, **missing) if missing else served
+    return replace(terms, **missing) if missing else terms, calls, guessed
 
 
 def merge_reports(earlier: Mapping[str, Any] | None, later: Mapping[str, Any]) -> dict[str, Any]:

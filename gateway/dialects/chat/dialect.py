@@ -23,12 +23,17 @@ from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream, Pipeline, Upstream
-from gateway.dialects.wire.billed import check_fields, check_tools
+from gateway.dialects.wire.billed import Billed, check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_splice
-from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, MAX_CHOICES, TextFields
-from gateway.dialects.wire.media import ORDINARY, add_others
-from gateway.dialects.wire.multiplied import Billed
+from gateway.dialects.wire.known import (
+    CACHE_MARK,
+    FILE_NAMES,
+    MAX_CHOICES,
+    ORDINARY,
+    TextFields,
+    add_others,
+)
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data

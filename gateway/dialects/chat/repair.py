@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from operator import is_, is_not
-from typing import Any, Final
+from typing import Final
 
 from gateway.base.money import Tokens
 from gateway.dialects.chat.calls import CallRepair
@@ -53,7 +53,7 @@ def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Js
     # In nearly all replies the charge agrees with the report, which is then read only once.
     elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
         fixes["usage"] = sums
-    given: list[Any] = lifted["choices"]
+    given: list[object] = lifted["choices"]
     repaired = given[:]
     for number, one in enumerate(given):
         if type(one) is dict:

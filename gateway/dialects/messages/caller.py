@@ -19,8 +19,7 @@ from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
-from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, TextFields
-from gateway.dialects.wire.media import ORDINARY, add_others
+from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, ORDINARY, TextFields, add_others
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import CompletionRequest, Json, ListedModel, Query, RateLimit
 

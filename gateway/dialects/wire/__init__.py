@@ -12,10 +12,8 @@ seals            what carries a provider's state to it from turn to turn, throug
 call_ids         ids of tool calls: unique for callers, and as each provider takes them back
 customs          custom tools as functions, where a provider has no others
 billed           what changes the provider's bill
-multiplied       what makes more of a service than is counted
-known            which fields callers may state, and in which spelling
+known            which fields callers may state, in which spelling, and which may hold files
 names            other spellings of a name, and their refusal
-media            files outside of conversations, whose tokens no bytes bound
 inputs           texts that are no conversation, checked and counted
 fields           checks of a request's fields and files, and typed access to them
 failures         errors of upstreams, mapped for the caller

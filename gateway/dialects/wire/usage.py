@@ -100,8 +100,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
         given = cached = written = 0
     if not has_input or not are_counts(total):
         total = None
-    if made is None and total is not None:
-        made = 0  # the total tells it
+    made = 0 if made is None and total is not None else made  # the total tells it
     if not (has_output := are_counts(made)):
         made = 0
     more, hidden, read, wrote = (total or 0) - given - made, 0, 0, 0
@@ -113,8 +112,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
             (cached, written), given, more, hidden, is_named=named, is_detail="cached" in within
         )
     # Some providers leave reasoning out of the output; then it exceeds that, or the total has it.
-    rest = more - read - wrote
-    output = made + max(rest, hidden if hidden > made else 0, 0)
+    output = made + max(more - read - wrote, hidden if hidden > made else 0, 0)
     fresh = given - (cached - read) - (written - wrote)
     brief, lasting, guessed = 0, 0, False
     if written:

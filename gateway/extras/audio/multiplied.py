@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.wire.multiplied import BAGS, asks_more, make_rows, other_inputs
+from gateway.dialects.wire.billed import BAGS, asks_more, make_rows, other_inputs
 
 _MORE_CHOICES: Final = ("n", "num_outputs", "num_return_sequences", "num_samples")
 SPEECH: Final = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.dialects.wire.multiplied import other_inputs
+from gateway.dialects.wire.billed import other_inputs
 from gateway.dialects.wire.records import IN_AND_OUT, Kind
 from gateway.extension import Extra
 

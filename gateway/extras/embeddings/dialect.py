@@ -23,8 +23,7 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.inputs import read_inputs
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
-from gateway.dialects.wire.known import make_fields
-from gateway.dialects.wire.media import has_files, is_reference
+from gateway.dialects.wire.known import has_files, is_reference, make_fields
 from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage

@@ -21,8 +21,7 @@ from gateway.dialects.wire.base import Caller, EventReader, EventUpstream
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
-from gateway.dialects.wire.known import make_fields
-from gateway.dialects.wire.media import has_files
+from gateway.dialects.wire.known import has_files, make_fields
 from gateway.dialects.wire.passing import LastEventStream, find_last_usage
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_event

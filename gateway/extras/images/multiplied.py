@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.wire.multiplied import Billed, asks_more, make_rows, other_inputs
+from gateway.dialects.wire.billed import Billed, asks_more, make_rows, other_inputs
 from gateway.dialects.wire.records import Target
 
 

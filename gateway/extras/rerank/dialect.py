@@ -26,8 +26,7 @@ from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.dialects.wire.known import make_fields
-from gateway.dialects.wire.media import has_files, is_reference
+from gateway.dialects.wire.known import has_files, is_reference, make_fields
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, Target
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.rerank import MULTIPLIED

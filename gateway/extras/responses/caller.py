@@ -22,8 +22,14 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.kinds import FILTERED
-from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, TOOL_NAMES, TextFields
-from gateway.dialects.wire.media import ORDINARY, add_others
+from gateway.dialects.wire.known import (
+    CACHE_MARK,
+    FILE_NAMES,
+    ORDINARY,
+    TOOL_NAMES,
+    TextFields,
+    add_others,
+)
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import CompletionRequest, Json
 from gateway.dialects.wire.sse import render_event
