@@ -29,7 +29,10 @@ def count_message_text(message: Json) -> int:
         calls = [call for call in get_list(message, "tool_calls") if isinstance(call, dict)]
         total += sum(map(_count_call, [*calls, {"function": message.get("function_call")}]))
     if isinstance(content, list) or "audio" in message or "images" in message:
-        total += _count_media(message)
+        # Pictures count as a fixed number of text bytes, recordings by their transcripts.
+        audio = get_object(message, "audio")
+        total += (len(list_media(message)) - bool(audio)) * PICTURE_BYTES
+        total += count_text(audio.get("transcript"))
     return total
 
 
@@ -77,10 +80,3 @@ def list_media(message: Json) -> list[object]:
     parts, audio = get_list(message, "content"), get_object(message, "audio")
     inline = [part for part in parts if isinstance(part, dict) and get_text(part, "type") in _MEDIA]
     return [*get_list(message, "images"), *inline, *([audio] if audio else [])]
-
-
-def _count_media(message: Json) -> int:
-    """Count pictures, each as a fixed number of text bytes, and the transcripts of recordings."""
-    audio = get_object(message, "audio")
-    pictures = len(list_media(message)) - bool(audio)
-    return pictures * PICTURE_BYTES + count_text(audio.get("transcript"))

@@ -123,13 +123,8 @@ def _check_messages(messages: object, request: CompletionRequest) -> None:
         if content is not None and type(content) is not str:
             _check_content(f"messages[{index}].content", content, request, role)
         if not _PLAIN.issuperset(message):
-            _check_members(f"messages[{index}]", message, request)
-
-
-def _check_members(where: str, message: Json, request: CompletionRequest) -> None:
-    """Check the calls of tools, and count other files, such as an earlier reply's `audio` by its id."""
-    _check_calls(f"{where}.tool_calls", message.get("tool_calls"))
-    add_others(request, message, _PLAIN)
+            _check_calls(f"messages[{index}].tool_calls", message.get("tool_calls"))
+            add_others(request, message, _PLAIN)  # such as an earlier reply's `audio` by its id
 
 
 def _check_calls(where: str, calls: object) -> None:

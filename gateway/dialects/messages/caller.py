@@ -187,7 +187,10 @@ def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
             raise fields.wrong_type(f"messages.{index}", "an object", message)
         role, content = message.get("role"), message.get("content")
         if type(role) is not str or role not in ROLES:
-            raise _refuse_role(f"messages.{index}.role", role)
+            name = f"messages.{index}.role"
+            if role is None:
+                raise fields.missing(name)
+            raise BadRequest(f"{name}: expected 'user', 'assistant' or 'system'.", param=name)
         if content is None:
             raise fields.missing(f"messages.{index}.content")
         if len(message) > _TWO:
@@ -195,12 +198,6 @@ def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
             add_others(request, message)
         if type(content) is not str:
             _check_content(f"messages.{index}.content", content, request)
-
-
-def _refuse_role(name: str, role: Any) -> BadRequest:
-    if role is None:
-        return fields.missing(name)
-    return BadRequest(f"{name}: expected 'user', 'assistant' or 'system'.", param=name)
 
 
 def _check_content(where: str, content: Any, request: CompletionRequest) -> None:

@@ -142,11 +142,6 @@ def count_block_text(block: Json) -> int:
     return total + len(dumps_lenient(block["input"])) if "input" in block else total
 
 
-def count_start_text(block: Json) -> int:
-    """Count the UTF-8 bytes of a block as it begins: an empty input is filled by its deltas."""
-    return 0 if block.get("input") == {} else count_block_text(block)
-
-
 def is_made(block: Json) -> bool:
     """Return whether a block that begins brings something by itself, such as a tool's name."""
     return get_text(block, "type") not in _FILLED_LATER
@@ -285,7 +280,8 @@ class MessagesStream(PassingStream):
             case {"type": "message_start", "message": dict(message)}:
                 block = self._edit_start(block, body, message)
             case {"type": "content_block_start", "content_block": dict(started)}:
-                self._passed_bytes += count_start_text(started)
+                if started.get("input") != {}:  # which its deltas fill
+                    self._passed_bytes += count_block_text(started)
                 self._carried |= is_made(started)
             case {"type": "content_block_delta", "delta": dict(delta)}:
                 self._passed_bytes += count_block_text(delta)

@@ -152,7 +152,12 @@ def _shape(block: Any, ids: HistoryIds) -> Any:
     if not isinstance(block, dict):
         return block
     if citations := get_list(block, "citations"):
-        kept = [one for one in citations if not _is_foreign_citation(one)]
+        # The index of a page that another provider found is empty.
+        kept = [
+            one
+            for one in citations
+            if not (isinstance(one, dict) and one.get("encrypted_index") == "")
+        ]
         return block if len(kept) == len(citations) else {**block, "citations": kept or None}
     kind = block.get("type")
     key = "id" if kind == "tool_use" else "tool_use_id" if kind == "tool_result" else ""
@@ -169,11 +174,6 @@ def _shape(block: Any, ids: HistoryIds) -> Any:
             "input": shape_input(block.get("input")),
         }
     return block if edits.items() <= block.items() else {**block, **edits}
-
-
-def _is_foreign_citation(citation: Any) -> bool:
-    """Return whether a citation names a page that another provider found: its index is empty."""
-    return isinstance(citation, dict) and citation.get("encrypted_index") == ""
 
 
 ANTHROPIC_VERSION: Final = "2023-06-01"

@@ -379,14 +379,9 @@ def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, force
         case "budget" if forced or word == "none":
             return {}  # such models think only on request
         case "budget":
-            return _make_budget(BUDGETS_TOKENS[EFFORTS[word]], max_tokens)
+            budget_tokens = min(BUDGETS_TOKENS[EFFORTS[word]], max_tokens - 1)
+            if budget_tokens < MIN_BUDGET_TOKENS:
+                return {}  # the limit leaves no room for the least one
+            return {"thinking": {"type": "enabled", "budget_tokens": budget_tokens}}
         case "none":
             return {}
-
-
-def _make_budget(wanted_tokens: int, max_tokens: int) -> Json:
-    """Write a budget below the limit; none if the limit leaves no room for the least one."""
-    budget_tokens = min(wanted_tokens, max_tokens - 1)
-    if budget_tokens < MIN_BUDGET_TOKENS:
-        return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget_tokens}}

@@ -72,7 +72,11 @@ def translate_tools(body: MessagesField, target: Target) -> Json:
     choice = body["tool_choice"]
     if choice.value is not None:
         made |= _translate_choice(choice, tools, searches)
-    options = _translate_search(searches[0], target) if searches else None
+    options = None
+    if searches:
+        searches[0].check_known(_KNOWN_OF_SEARCH)
+        _check_callers(searches[0]["allowed_callers"])
+        options = writer.make_search(searches[0], searches[0], target)
     return writer.add_search(made, options, target)
 
 
@@ -120,12 +124,6 @@ def _translate_tool(tool: MessagesField) -> Json:
     if (strict := tool.get("strict")) is not None:
         function["strict"] = strict is True and is_strict(function["parameters"])
     return {"type": "function", "function": function, **tool.mark}
-
-
-def _translate_search(tool: MessagesField, target: Target) -> Json:
-    tool.check_known(_KNOWN_OF_SEARCH)
-    _check_callers(tool["allowed_callers"])
-    return writer.make_search(tool, tool, target)
 
 
 def _check_callers(callers: MessagesField) -> None:
@@ -355,7 +353,9 @@ def _translate_document(block: MessagesField, *, links: bool = False) -> list[Js
     title, context = _read_optional(block["title"]), _read_optional(block["context"])
     match source_type:
         case "base64":
-            parts = [_translate_pdf(source, title)]
+            if source.get("media_type") != "application/pdf":
+                raise source["media_type"].refuse_field("a document that is neither text nor PDF")
+            parts = [make_file(title or DEFAULT_FILENAME, _make_data_url(source))]
             title = ""
         case "url" if links and is_link(source["url"].read_string()):
             parts = [make_file(title, source["url"].value)]
@@ -372,12 +372,6 @@ def _translate_document(block: MessagesField, *, links: bool = False) -> list[Js
 
 def _read_optional(field: MessagesField) -> str:
     return "" if field.value is None else field.read_string()
-
-
-def _translate_pdf(source: MessagesField, title: str) -> Json:
-    if source.get("media_type") != "application/pdf":
-        raise source["media_type"].refuse_field("a document that is neither text nor PDF")
-    return make_file(title or DEFAULT_FILENAME, _make_data_url(source))
 
 
 def _make_data_url(source: MessagesField) -> str:

@@ -178,7 +178,12 @@ def _translate_reasoning(thinking: MessagesField, config: MessagesField) -> Json
         return {} if effort is None else {"reasoning_effort": effort}
     match thinking.get("type"):
         case "enabled":
-            return {"reasoning_effort": _map_budget(thinking["budget_tokens"])}
+            budget = thinking["budget_tokens"]
+            tokens = budget.value
+            if not isinstance(tokens, int) or isinstance(tokens, bool):
+                raise budget.wrong_type("an integer")
+            fitting = (effort for least, effort in BUDGET_STEPS if tokens >= least)
+            return {"reasoning_effort": next(fitting, LEAST_EFFORT)}
         case "adaptive" | "between_tools":
             return {"reasoning_effort": effort or ADAPTIVE_EFFORT}
         case "disabled":
@@ -187,10 +192,3 @@ def _translate_reasoning(thinking: MessagesField, config: MessagesField) -> Json
             raise thinking["type"].refuse(
                 "must be 'enabled', 'adaptive', 'between_tools' or 'disabled'."
             )
-
-
-def _map_budget(budget: MessagesField) -> str:
-    tokens = budget.value
-    if not isinstance(tokens, int) or isinstance(tokens, bool):
-        raise budget.wrong_type("an integer")
-    return next((effort for least, effort in BUDGET_STEPS if tokens >= least), LEAST_EFFORT)

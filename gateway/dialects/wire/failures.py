@@ -94,6 +94,7 @@ def read_error(body: object) -> ErrorText:
         body = inner
     message = _flatten(body.get("message") or body.get("detail"))
     found = [_find_name(body.get(name)) for name in ("code", "status", "type")]
+    told = body.get("status"), body.get("code")
     return ErrorText(
         _clean(_add_counts(message, body))[:MAX_MESSAGE_CHARS],
         _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
@@ -101,7 +102,7 @@ def read_error(body: object) -> ErrorText:
         _maybe_text(get_object(body, "details").get("error_code")),
         ErrorNames(*(_find_name(body.get(field)) for field in ErrorNames._fields)),
         tuple(squeeze(name) for name in found if name),
-        next(filter(None, map(_maybe_status, map(body.get, ("status", "code")))), None),
+        next((one for one in told if type(one) is int and 400 <= one <= 599), None),  # noqa: PLR2004
         get_text(get_object(body, "metadata"), "raw")[:MAX_MESSAGE_CHARS],
     )
 
@@ -112,10 +113,6 @@ def _add_counts(message: str, body: Json) -> str:
     if type(used) is not int or type(most) is not int or used <= most or str(used) in message:
         return message
     return f"{message} ({used} tokens > {most})"
-
-
-def _maybe_status(value: object) -> int | None:
-    return value if type(value) is int and 400 <= value <= 599 else None  # noqa: PLR2004
 
 
 def make_failure(body: object) -> GatewayError:

@@ -4,6 +4,10 @@ They differ in a few *holes*: the text fragment; at OpenAI also a random `obfusc
 Responses API a `sequence_number`. A template is such an event cut at its holes. It is proven when it is
 learned: the event with *probes* in its holes parses as the same object with those values, and its
 conversion was computed in the ordinary way. So later matches need not be parsed.
+
+Simpler ways were measured, in CPU-µs of an event of a chat stream, read alone and in reads of 100: this one
+2.0 and 1.0; without `pass_many` 2.0 and 1.5; with one kind of template for all, whose learned bytes
+`bytes.replace` changes to marks and back, 6.2 and 2.0. A burst costs 5.8 in all.
 """
 
 from __future__ import annotations

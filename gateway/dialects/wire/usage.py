@@ -54,18 +54,19 @@ def tells_work(usage: Json | None) -> bool:
     """Return whether a usage counts anything, in any unit: then the provider worked, and charges for it."""
     told = [*(usage or {}).items()]
     told += [member for _, held in told if type(held) is dict for member in held.items()]
-    return any(_WORK.search(name) and _is_positive(value) for name, value in told)
+    for name, value in told:
+        if not _WORK.search(name):
+            continue
+        # Older servers write seconds as a text. Not isinstance, for which true is a number.
+        if type(value) is str and _POSITIVE.fullmatch(value):
+            return True
+        if (type(value) is int or type(value) is float) and value > 0:
+            return True
+    return False
 
 
 _WORK: Final = re.compile("token|second|unit|character|cost", re.IGNORECASE)
 """Names of counts, as opposed to times such as `queue_time`."""
-
-
-def _is_positive(value: object) -> bool:
-    if type(value) is str:  # as older servers write seconds
-        return _POSITIVE.fullmatch(value) is not None
-    # Not isinstance, for which true is a number.
-    return (type(value) is int or type(value) is float) and value > 0
 
 
 _POSITIVE: Final = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]+)?")
@@ -144,17 +145,13 @@ def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
     short, long = lasting.get("written_5m"), lasting.get("written_1h")
     written: Any = within.get("written") or told.get("written") or lasting.get("written") or 0
     if not written and "x_details" in usage:
-        written = _sum_qwen_writes(usage)
+        # Qwen alone reports them for each of a reply's turns.
+        turns = (one for one in get_list(usage, "x_details") if type(one) is dict)
+        found = (_sort(get_object(turn, _DETAILS)).get("written") for turn in turns)
+        written = sum(read_count(one) or 0 for one in found)
     if not written and are_counts(short or 0, long or 0):
         written = (short or 0) + (long or 0)
     return written, short, long
-
-
-def _sum_qwen_writes(usage: Json) -> int:
-    """Sum the cache writes of a reply's turns, where Qwen alone reports them."""
-    turns = (one for one in get_list(usage, "x_details") if type(one) is dict)
-    found = (_sort(get_object(turn, _DETAILS)).get("written") for turn in turns)
-    return sum(read_count(one) or 0 for one in found)
 
 
 def _find_beside(
