@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Final
 
@@ -34,34 +35,26 @@ def looks_like_json(data: bytes) -> bool:
     return data.lstrip()[:1] in (b"{", b"[")
 
 
+@dataclass(slots=True, eq=False)
 class CollectedReply:
     """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
 
-    __slots__ = (
-        "_body", "_expected", "_most_bytes", "_most_elements", "_read", "_reply", "begun", "buffered_bytes",
-        "buffered_elements", "complete", "delivered", "failure", "finished", "position",
-    )  # fmt: skip
-
-    mid_event: Final = False
-
-    def __init__(
-        self,
-        read: Callable[[bytes], Reply],
-        expected: Expected,
-        most_bytes: int,
-        most_elements: int,
-    ) -> None:
-        """`read` turns the body into the caller's reply. It raises UpstreamError if the body is no reply."""
-        self._read = read
-        self._expected = expected
-        self._most_bytes = most_bytes
-        self._most_elements = most_elements
-        self._body = BytesIO()
-        self._reply: Reply | None = None
-        self.buffered_bytes = self.buffered_elements = 0
-        self.begun = self.complete = self.delivered = self.finished = False
-        self.failure: GatewayError | None = None
-        self.position: Json | None = None
+    _read: Callable[[bytes], Reply]
+    """Turns the body into the caller's reply. It raises UpstreamError if the body is no reply."""
+    _expected: Expected
+    _most_bytes: int
+    _most_elements: int
+    _body: BytesIO = field(default_factory=BytesIO)
+    _reply: Reply | None = None
+    buffered_bytes: int = 0
+    buffered_elements: int = 0
+    begun: bool = False
+    complete: bool = False
+    delivered: bool = False
+    failure: GatewayError | None = None
+    finished: bool = False
+    mid_event: bool = False
+    position: Json | None = None
 
     def feed(self, data: bytes) -> bytes:
         self._body.write(data)
