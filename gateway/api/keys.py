@@ -208,7 +208,7 @@ async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:
     # Anybody can compute the checksum, so look-ups of made-up keys are limited.
     if lookups.wait_seconds(1, now) > 0:
         return InvalidKey()
-    lookups.take(1)
+    lookups.level -= 1
     try:
         async with limit_seconds(LOOKUP_SECONDS):
             ended = await gateway.ledger.read_ended_key(digest)

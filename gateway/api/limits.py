@@ -20,7 +20,8 @@ from gateway.ledger.key_records import Rate, refuse_concurrency, refuse_requests
 
 WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""
-
+SHARE_WORDS: Final = "its share of what the gateway takes at once"
+"""What the concurrency of an account without a limit of its own stands for."""
 
 MAX_COUNTS: Final = 32
 """Counts in flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
@@ -29,38 +30,24 @@ MAX_OWN_COUNTS: Final = 8
 
 
 class Bucket:
-    """A token bucket of `limit` per minute, full at first."""
+    """A token bucket of `limit` per minute, full at first. What is taken is subtracted from `level`."""
 
-    __slots__ = ("_at", "_level", "limit")
+    __slots__ = ("_at", "level", "limit")
 
     def __init__(self, limit: int, now: float) -> None:
         self.limit = limit
-        self._level = float(limit)
+        self.level = float(limit)
+        """At the time of the last `wait_seconds`; below 0 when more was used than estimated."""
         self._at = now
-
-    def level(self, now: float) -> float:
-        """Return the level at `now`; below 0 when more was used than estimated."""
-        refilled = self._level + (now - self._at) * self.limit / WINDOW_SECONDS
-        self._level = min(float(self.limit), refilled)
-        self._at = now
-        return self._level
 
     def wait_seconds(self, amount: float, now: float) -> float:
-        """Return the time until `amount` fits, 0 if it fits now. A full bucket takes any amount."""
+        """Refill; return the time until `amount` fits, 0 if it fits now. A full bucket takes any amount."""
+        limit = self.limit
+        self.level = min(float(limit), self.level + (now - self._at) * limit / WINDOW_SECONDS)
+        self._at = now
         # Otherwise an amount above the limit would never fit, and its caller would retry for ever.
-        missing = min(amount, float(self.limit)) - self.level(now)
-        return max(0.0, missing * WINDOW_SECONDS / self.limit)
-
-    def take(self, amount: float) -> None:
-        self._level -= amount
-
-    def reset_seconds(self, now: float) -> float:
-        """Return the time until the bucket is full again."""
-        return (self.limit - self.level(now)) * WINDOW_SECONDS / self.limit
-
-    def describe(self, name: Literal["requests", "tokens"], now: float) -> RateLimit:
-        remaining = max(0, int(self.level(now)))
-        return RateLimit(name, self.limit, remaining, self.reset_seconds(now))
+        missing = min(amount, float(limit)) - self.level
+        return missing * WINDOW_SECONDS / limit if missing > 0 else 0.0
 
 
 @dataclass(slots=True)
@@ -103,7 +90,8 @@ class Rates:
         """Raise RateLimited if one more request exceeds a limit, here or above."""
         for level in self._levels:
             if level.concurrency and level.in_flight >= level.concurrency:
-                raise level._refuse_concurrency()  # noqa: SLF001 - of this class
+                most = (SHARE_WORDS,) if level.is_share else ()
+                raise refuse_concurrency(level.owner, level.concurrency, *most)
             if level.requests is not None:
                 wait = level.requests.wait_seconds(1, now)
                 if wait > 0:
@@ -113,7 +101,7 @@ class Rates:
         """Count a request, here and above."""
         for level in self._levels:
             if level.requests is not None:
-                level.requests.take(1)
+                level.requests.level -= 1
             level.in_flight += 1
 
     def release(self) -> None:
@@ -123,37 +111,34 @@ class Rates:
 
     def take_tokens(self, estimate: int, now: float) -> None:
         """Count estimated tokens, here and above. If it raises RateLimited, nothing is counted."""
-        wait = 0.0 if self.tokens is None else self.tokens.wait_seconds(estimate, now)
-        if self.tokens is not None and wait > 0:
-            raise refuse_tokens(self.owner, self.tokens.limit, estimate, wait)
-        # The account first: its refusal must leave the key's bucket as it was.
-        if self.above is not None and self.above.tokens is not None:
-            self.above.take_tokens(estimate, now)
-        if self.tokens is not None:
-            self.tokens.take(estimate)
+        limited = [(level.owner, level.tokens) for level in self._levels if level.tokens]
+        for owner, bucket in limited:
+            wait = bucket.wait_seconds(estimate, now)
+            if wait > 0:
+                raise refuse_tokens(owner, bucket.limit, estimate, wait)
+        for _, bucket in limited:
+            bucket.level -= estimate
 
     def correct_tokens(self, estimate: int, used: int) -> None:
-        """Replace an estimate by the true count."""
-        if self.tokens is not None:
-            self.tokens.take(used - estimate)
-        if self.above is not None and self.above.tokens is not None:
-            self.above.tokens.take(used - estimate)
+        """Replace an estimate by the true count, here and above."""
+        for level in self._levels:
+            if level.tokens is not None:
+                level.tokens.level -= used - estimate
 
     def list_limits(self, now: float) -> list[RateLimit]:
         """Return the limits in force. Where key and account both have one, the tighter counts."""
         limits: dict[str, RateLimit] = {}
         for level in self._levels:
-            if level.requests is not None:
-                _keep_tighter(limits, level.requests.describe("requests", now))
-            if level.tokens is not None:
-                _keep_tighter(limits, level.tokens.describe("tokens", now))
+            named: tuple[tuple[Literal["requests", "tokens"], Bucket | None], ...]
+            named = ("requests", level.requests), ("tokens", level.tokens)
+            for name, bucket in named:
+                if bucket is None:
+                    continue
+                reset = bucket.wait_seconds(bucket.limit, now)
+                remaining = max(0, int(bucket.level))
+                if name not in limits or remaining < limits[name].remaining:
+                    limits[name] = RateLimit(name, bucket.limit, remaining, reset)
         return list(limits.values())
-
-    def _refuse_concurrency(self) -> RateLimited:
-        if self.is_share:
-            most = "its share of what the gateway takes at once"
-            return refuse_concurrency(self.owner, self.concurrency, most)
-        return refuse_concurrency(self.owner, self.concurrency)
 
 
 def _renew(bucket: Bucket | None, limit: int, now: float) -> Bucket | None:
@@ -161,12 +146,6 @@ def _renew(bucket: Bucket | None, limit: int, now: float) -> Bucket | None:
     if bucket is not None and bucket.limit == limit:
         return bucket
     return Bucket(limit, now) if limit else None
-
-
-def _keep_tighter(limits: dict[str, RateLimit], limit: RateLimit) -> None:
-    known = limits.get(limit.name)
-    if known is None or limit.remaining < known.remaining:
-        limits[limit.name] = limit
 
 
 class Counting:

@@ -115,7 +115,7 @@ class Shared:
         assert key.budget.held_nano == 0
         rates = self.gateway.rates[key]
         assert rates.tokens is not None
-        assert rates.tokens.level(time.monotonic()) == RATE.tokens_per_minute
+        assert not rates.tokens.wait_seconds(RATE.tokens_per_minute, time.monotonic())
         assert rates.in_flight == 0
 
 

@@ -188,7 +188,7 @@ class Desk:
         """How many tokens the key may use at this moment."""
         assert self.call.rates is not None
         assert self.call.rates.tokens is not None
-        return self.call.rates.tokens.level(NOW)
+        return self.call.rates.tokens.level
 
 
 @pytest.fixture
