@@ -18,8 +18,8 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.http_parser import HttpRequestParser
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.admission import parse_large
 from gateway.api.aiohttp_insides import TINY_CHUNKS, PacedConnection
+from gateway.api.bodies import parse_large
 from gateway.base.errors import BadRequest, BodyTooLarge
 from gateway.dialects.wire import seals
 from gateway.dialects.wire.halves import MAX_HALVES

@@ -142,22 +142,3 @@ async def test_long_work_is_done_in_turns_and_fair_by_owner() -> None:
         assert len(done) - began <= 1, "a turn has time for one"
     assert done == ["busy", "other"]
     assert waited <= 3
-
-
-async def test_a_function_runs_at_once_while_there_is_time_and_its_errors_are_the_callers() -> None:
-    turns, done = Turns(asyncio.get_running_loop()), list[str]()
-    first = asyncio.get_running_loop().create_task(
-        turns.run("a", partial(work_long, done, "first"))
-    )
-    second = asyncio.get_running_loop().create_task(turns.run("a", partial(int, "no number")))
-    third = asyncio.get_running_loop().create_task(
-        turns.run("a", partial(work_long, done, "never"))
-    )
-    await asyncio.sleep(0)
-    third.cancel()
-    await first
-    with pytest.raises(ValueError, match="no number"):
-        await second
-    await asyncio.wait([third])
-    await asyncio.sleep(0.01)
-    assert done == ["first"]

@@ -11,9 +11,8 @@
                     its reply, and counts for operators
     aiohttp_insides   what is used of aiohttp beyond its documented API
     lingering       the end of a refused caller's connection: what it still sends is thrown away
-    bodies          bodies: read within deadlines
+    bodies          bodies: read within deadlines, parsed at once or in the thread
     shares          bytes of bodies and replies in memory, shared fairly among accounts
-    places          where to work on JSON: at once, in a turn that has time, in the thread
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
     admission       model, routes that can carry the request, hold
     billing         the expected cost, the hold, the one settlement

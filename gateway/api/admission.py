@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -12,14 +12,11 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
+from gateway.api.bodies import run_large
 from gateway.api.keys import catch_up, check_balance, check_standing
-from gateway.api.places import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.state import Call, Gateway
 from gateway.base import errors
-from gateway.base.turns import Place
 from gateway.config.records import Model
-from gateway.dialects.wire import jsonbytes
-from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.records import DEFAULT_KIND, Body, CompletionRequest, ReplyContext
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
@@ -52,8 +49,6 @@ class Completion:
     headers: MultiMapping[str]
     """The caller's headers that go upstream."""
     bill: Bill
-    place: Place
-    """The place in which the request is written."""
     keep: Callable[[bytes], Awaitable[None]] | None = None
     """Called with the whole reply, or with a stream's last event, once its charge is committed or
     queued. An extra's."""
@@ -71,7 +66,7 @@ class Completion:
         """
         write = partial(_prepare, self.call, self.request, self.model, candidate)
         try:
-            return await run_at(self.call, self.place, write)
+            return await run_large(self.call, write) if self.request.is_large else write()
         except errors.BadRequest as error:
             raise errors.UpstreamUnavailable(
                 "The upstream provider is not available, and another cannot take this request.",
@@ -95,11 +90,8 @@ async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Co
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
         raise errors.UnknownModel(request.model)
-    # The slowest of the routes counts: which route can carry the request is not known yet.
-    rate = min([one.exchange.request_rate for one in routes])
-    place = place_elements(request.size, request.values, rate)
     choose = partial(_choose_writable, call, request, model, routes)
-    candidates, first = choose() if place is Place.NOW else await run_at(call, place, choose)
+    candidates, first = await run_large(call, choose) if request.is_large else choose()
     # The hold's row names a provider. The charge's row names the one that served.
     call.provider = candidates[0].provider.name
     assert call.key is not None
@@ -108,42 +100,7 @@ async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Co
     key = check_standing(call.key, now_ms)
     check_balance(call, key)
     bill = Bill(call, request, model, first.context.expected)
-    return Completion(call, request, model, candidates, first, http.headers, bill, place)
-
-
-async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
-    """Parse a request where parsing delays no other one. Raises BodyTooLarge, BadRequest."""
-    values = count_values(body)
-    place = place_elements(len(body), values, PARSE_RATE)
-    if place is Place.NOW:
-        request = dialect.parse_request(body)
-    else:
-        # Only a large body can have too many values. Counting them takes time, so small bodies skip it.
-        read = partial(parse_large, dialect) if place is Place.THREAD else dialect.parse_request
-        request = await run_at(call, place, partial(read, body))
-    request.size, request.values = len(body), values
-    return request
-
-
-def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
-    """Parse a request whose values and escapes are counted first. Raises BodyTooLarge, BadRequest."""
-    elements = jsonbytes.count_elements(body, jsonbytes.MAX_ELEMENTS)
-    if elements > jsonbytes.MAX_ELEMENTS:
-        raise errors.BodyTooLarge(
-            f"The request body has more than {jsonbytes.MAX_ELEMENTS:,} JSON values."
-        )
-    if jsonbytes.has_more_escapes(body, jsonbytes.MAX_ESCAPES):
-        raise errors.BodyTooLarge(
-            f"The request body has more than {jsonbytes.MAX_ESCAPES:,} backslashes. Send text as"
-            " UTF-8, without escapes such as \\u00e9."
-        )
-    if jsonbytes.has_more_wide(body, jsonbytes.MAX_WIDE_BYTES):
-        raise errors.BodyTooLarge(
-            f"The request body has more than {jsonbytes.MAX_WIDE_BYTES >> 20} MiB of text that is not"
-            " ASCII. Send less text at once; files in Base64 do not count."
-        )
-    with jsonbytes.limit_elements(jsonbytes.MAX_ELEMENTS - elements, jsonbytes.refuse_elements):
-        return replace(dialect.parse_request(body), elements=elements)
+    return Completion(call, request, model, candidates, first, http.headers, bill)
 
 
 async def find_model(call: Call, model_id: str, kind: str = DEFAULT_KIND) -> Model:

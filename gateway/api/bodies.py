@@ -1,4 +1,8 @@
-"""Bodies of requests, read as they arrive: their limits, their framing, `100 Continue`."""
+"""Bodies of requests: read as they arrive within limits, then parsed.
+
+Each JSON value takes a step in Python and 60 bytes of memory. On the loop, a body of many values would stop
+all streams meanwhile. So large JSON is read and written in a thread, whose time accounts share fairly.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,28 @@ import functools
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
-from gateway.api.places import LOOP_BYTES, run_at
 from gateway.api.shares import count_body
 from gateway.api.state import Call
 from gateway.base import errors
 from gateway.base.deadlines import limit_seconds
-from gateway.base.turns import Place
+from gateway.base.turns import Result
+from gateway.dialects.wire import jsonbytes
+from gateway.dialects.wire.base import Caller
+from gateway.dialects.wire.records import CompletionRequest
 
+LOOP_BYTES: Final = 1 << 19
+"""The most bytes that are read or written on the loop, whatever they contain: they take 1 ms."""
+LOOP_VALUES: Final = 3_000
+"""The most JSON values that are read or written on the loop: up to 4 ms in the slowest pair of dialects."""
+PARSED_FACTOR: Final = 2
+"""How many times a large body's bytes are counted again once parsed: its objects are in memory, too."""
 FRAMING_SECONDS: Final = 1.0
 """How often a chunked body that does not arrive is checked for malformed chunks."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -59,8 +72,8 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
         pieces.append(data)
 
     size = await read_pieces(http, call, most, keep)
-    place = Place.THREAD if size > LOOP_BYTES else Place.NOW  # others run meanwhile
-    return await run_at(call, place, partial(b"".join, pieces))
+    join = partial(b"".join, pieces)
+    return await run_large(call, join) if size > LOOP_BYTES else join()
 
 
 async def read_pieces(
@@ -161,5 +174,45 @@ def _too_large(most: int) -> errors.BodyTooLarge:
     return errors.BodyTooLarge(f"The request body is larger than {most >> 20} MiB.")
 
 
-PARSED_FACTOR: Final = 2
-"""How many times a large body's bytes are counted again once parsed: its objects are in memory, too."""
+def is_large(size: int, values: int) -> bool:
+    """Return whether to work on JSON of so many bytes, and at most so many values, in the thread."""
+    return size > LOOP_BYTES or values > LOOP_VALUES
+
+
+async def run_large(call: Call, function: Callable[[], Result]) -> Result:
+    """Call a function in the thread for large JSON, when the account's turn comes."""
+    owner = None if call.key is None else call.key.account.id
+    return await call.gateway.large_bodies.run(function, owner)
+
+
+async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
+    """Parse a request where parsing delays no other one. Raises BodyTooLarge, BadRequest."""
+    size = len(body)
+    # Commas inside strings count, too: telling them apart would take as long as parsing.
+    if size > LOOP_BYTES or is_large(size, jsonbytes.bound_elements(body)):
+        request = await run_large(call, partial(parse_large, dialect, body))
+    else:
+        request = dialect.parse_request(body)
+    request.size = size
+    return request
+
+
+def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
+    """Parse a request whose values and escapes are counted first. Raises BodyTooLarge, BadRequest."""
+    elements = jsonbytes.count_elements(body, jsonbytes.MAX_ELEMENTS)
+    if elements > jsonbytes.MAX_ELEMENTS:
+        raise errors.BodyTooLarge(
+            f"The request body has more than {jsonbytes.MAX_ELEMENTS:,} JSON values."
+        )
+    if jsonbytes.has_more_escapes(body, jsonbytes.MAX_ESCAPES):
+        raise errors.BodyTooLarge(
+            f"The request body has more than {jsonbytes.MAX_ESCAPES:,} backslashes. Send text as"
+            " UTF-8, without escapes such as \u00e9."
+        )
+    if jsonbytes.has_more_wide(body, jsonbytes.MAX_WIDE_BYTES):
+        raise errors.BodyTooLarge(
+            f"The request body has more than {jsonbytes.MAX_WIDE_BYTES >> 20} MiB of text that is not"
+            " ASCII. Send less text at once; files in Base64 do not count."
+        )
+    with jsonbytes.limit_elements(jsonbytes.MAX_ELEMENTS - elements, jsonbytes.refuse_elements):
+        return replace(dialect.parse_request(body), elements=elements, is_large=True)

@@ -19,8 +19,8 @@ from typing import Final, assert_never
 from aiohttp import web
 
 from gateway.api import lifecycle
-from gateway.api.admission import Completion, admit, parse, pick_headers
-from gateway.api.bodies import read_body
+from gateway.api.admission import Completion, admit, pick_headers
+from gateway.api.bodies import parse, read_body
 from gateway.api.delivery import Delivery
 from gateway.api.shares import count_reply
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain

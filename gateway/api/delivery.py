@@ -7,15 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.api.admission import Completion
+from gateway.api.bodies import is_large, run_large
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.places import place_elements, run_at
 from gateway.api.shares import SMALL_BYTES, count_reply, may_read
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
-from gateway.base.turns import Place
 from gateway.dialects.wire.base import Pipeline
 from gateway.dialects.wire.records import ReplyContext
-from gateway.dialects.wire.replies import looks_like_json
+from gateway.dialects.wire.replies import MAX_REPLY_BYTES, looks_like_json
 from gateway.upstream.encodings import Wants
 from gateway.upstream.routing import Candidate
 
@@ -59,15 +58,15 @@ class Delivery:
         pipeline = self._pipeline
         if pipeline.complete:
             return
-        # A whole JSON reply is read in this last work.
-        rate = self._candidate.exchange.reply_rate
-        place = place_elements(pipeline.buffered_bytes, pipeline.buffered_elements, rate)
-        if place is Place.NOW:
+        # A whole JSON reply is read in this last work. Where its values are not limited, none is parsed.
+        is_parsed = self._candidate.exchange.max_elements < MAX_REPLY_BYTES
+        values = pipeline.buffered_elements if is_parsed else 0
+        if not is_large(pipeline.buffered_bytes, values):
             out = pipeline.end()
         else:
-            self._ending = place is Place.THREAD
+            self._ending = True
             try:
-                out = await run_at(self._completion.call, place, pipeline.end)
+                out = await run_large(self._completion.call, pipeline.end)
             finally:
                 # This thread may touch the pipeline again, whether its end failed or not.
                 self._ending = False

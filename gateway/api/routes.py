@@ -23,20 +23,18 @@ import orjson
 from aiohttp import hdrs, web
 from multidict import MultiMapping
 
-from gateway.api.admission import find_model, find_problem, parse, pick_headers
+from gateway.api.admission import find_model, find_problem, pick_headers
 from gateway.api.billing import estimate_input
-from gateway.api.bodies import defer_continue, read_body
+from gateway.api.bodies import defer_continue, parse, read_body, run_large
 from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front
 from gateway.api.keys import require_key
 from gateway.api.paths import refuse_method, refuse_path
-from gateway.api.places import place_elements, run_at
 from gateway.api.state import Call, Gateway, find_limits
 from gateway.base.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
 from gateway.base.ids import is_request_id
 from gateway.base.money import describe_amount
 from gateway.base.times import DAY_MS, format_iso
-from gateway.base.turns import Place
 from gateway.config.records import Config, Limits, Model
 from gateway.dialects.formats import CountPath
 from gateway.dialects.messages.upstream import edit_count
@@ -74,7 +72,6 @@ async def count_request(
 ) -> web.Response:
     """Reply with the count of a request that was read."""
     gateway, exchange = call.gateway, counter.exchange
-    place = place_elements(request.size, request.values, exchange.request_rate)
     model = await find_model(call, request.model)
     call.model = model.id
     candidates = [
@@ -84,10 +81,10 @@ async def count_request(
     ]
     if not candidates:
         write = partial(dump_request, request.body)
-        sent = await run_at(call, place, write)
+        sent = await run_large(call, write) if request.is_large else write()
         count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
         return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(call, counter, http.headers, candidates, request, place=place))
+    return _reply(await _ask(call, counter, http.headers, candidates, request))
 
 
 async def _ask(
@@ -96,8 +93,6 @@ async def _ask(
     headers: MultiMapping[str],
     candidates: Sequence[Candidate],
     request: CompletionRequest,
-    *,
-    place: Place,
 ) -> bytes:
     """Return the first count that a provider gives. Raises the last provider's error.
 
@@ -109,7 +104,7 @@ async def _ask(
         exchange = counter.exchanges[provider.config.dialect]
         passed = pick_headers(headers, exchange.passed_headers)
         write = partial(exchange.write_request, request, target)
-        payload = (await run_at(call, place, write)).data
+        payload = (await run_large(call, write) if request.is_large else write()).data
         try:
             with provider.visit(target.upstream_model):
                 reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)

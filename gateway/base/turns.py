@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
 from functools import partial
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -73,23 +72,6 @@ class Turns:
         if not self._counts:
             self._count()
 
-    async def run(self, owner: Hashable, function: Callable[[], Result]) -> Result:
-        """Call a function that takes milliseconds: at once if this turn has time left, else later."""
-        if owner not in self._waiting and self.has_time():
-            return function()
-        called: asyncio.Future[Result] = self._loop.create_future()
-
-        def call() -> None:
-            if called.done():  # cancelled
-                return
-            try:
-                called.set_result(function())
-            except Exception as error:  # noqa: BLE001 - for whoever waits
-                called.set_exception(error)
-
-        self.wait(owner, call)
-        return await called
-
     def _count(self) -> None:
         # The next `call_soon` ends the turn: everything that is ready now runs first.
         self._counts = True
@@ -126,15 +108,6 @@ def find_turns() -> Turns:
     return _turns[loop]
 
 
-class Place(Enum):
-    """A place in which work is done."""
-
-    NOW = 0
-    TURN = 1
-    """On the event loop, in a turn that has time left."""
-    THREAD = 2
-
-
 _Job = tuple[Callable[[], None], Callable[[], bool]]
 """Begins a job; returns False if nobody waits for it any more."""
 
@@ -148,14 +121,8 @@ class LargeBodies:
         """Jobs by owner, such as the account; the owner whose turn is next comes first."""
         self._busy = False
 
-    async def run(
-        self, function: Callable[[], Result], place: Place, owner: Hashable = None
-    ) -> Result:
-        """Call a function in its place. If it has to wait, it queues behind its owner's other jobs."""
-        if place is Place.NOW:
-            return function()
-        if place is Place.TURN:
-            return await find_turns().run(owner, function)
+    async def run(self, function: Callable[[], Result], owner: Hashable = None) -> Result:
+        """Call a function in the thread. It queues behind its owner's other jobs."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
 

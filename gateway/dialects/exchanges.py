@@ -40,9 +40,6 @@ from gateway.dialects.wire.replies import (
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.dialects.wire.usage import tells_work
 
-SLOWEST: Final = (750, 900)
-"""The rates of a pair that has none in `Formats`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -54,10 +51,6 @@ class Exchange:
     """None between equal dialects."""
     max_elements: int = MAX_REPLY_ELEMENTS
     """The most JSON values of a reply."""
-    request_rate: int = SLOWEST[0]
-    """How many JSON values of a request are written for the upstream in a millisecond."""
-    reply_rate: int = SLOWEST[1]
-    """How many JSON values of a reply are read and written for the caller in a millisecond."""
 
     def __post_init__(self) -> None:
         """Raise TypeError for an upstream without something that callers may ask for."""

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.exchanges import SLOWEST, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
 from gateway.dialects.translate import chat_over_messages_reply as over_messages_reply
@@ -49,11 +49,7 @@ class CountPath:
         return next(iter(self.exchanges.values()))
 
 
-join: Final = partial(Exchange, request_rate=2_500, reply_rate=1_100)
-"""Joins what is as quick as chat."""
-join_large: Final = partial(
-    Exchange, max_elements=MAX_REPLY_BYTES, request_rate=4_000, reply_rate=20_000
-)
+join_large: Final = partial(Exchange, max_elements=MAX_REPLY_BYTES)
 """Joins what has large parts that are not parsed, so that only the bytes of its replies are limited."""
 
 
@@ -66,12 +62,6 @@ class Formats:
     upstreams: Mapping[str, EventUpstream] = field(default_factory=dict)
     """Keys are a provider's `dialect`."""
     translations: Translations = field(default_factory=dict)
-    rates: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    """How many JSON values of a request and of a reply take a millisecond, by caller and upstream.
-
-    `python -m tests.bench.rates` measures them: the slowest of many tiny messages, parts, tools, calls and
-    results, on a busy virtual core.
-    """
     counters: Sequence[CountPath] = ()
     services: Sequence[Exchange] = ()
     """The exchanges of models without conversations, for providers with OpenAI's paths."""
@@ -89,14 +79,10 @@ class Formats:
         exchanges: dict[str, dict[str, Exchange]] = {name: {} for name in self.callers}
         for name, caller in self.callers.items():
             for provider, upstream in self.upstreams.items():
-                rates = self.rates.get((caller.name, upstream.name), SLOWEST)
-                make = partial(
-                    Exchange, caller, upstream, request_rate=rates[0], reply_rate=rates[1]
-                )
                 if caller.name == upstream.name:
-                    exchanges[name][provider] = make()
+                    exchanges[name][provider] = Exchange(caller, upstream)
                 elif translation := self._find_translation(caller.name, upstream.name):
-                    exchanges[name][provider] = make(translation)
+                    exchanges[name][provider] = Exchange(caller, upstream, translation)
         return exchanges
 
     def _find_translation(self, caller: str, upstream: str) -> Translation | None:
@@ -114,7 +100,6 @@ def unite(parts: Sequence[Formats]) -> Formats:
         callers=_unite(one.callers for one in parts),
         upstreams=_unite(one.upstreams for one in parts),
         translations=_unite(one.translations for one in parts),
-        rates=_unite(one.rates for one in parts),
         counters=tuple(chain.from_iterable(one.counters for one in parts)),
         services=tuple(chain.from_iterable(one.services for one in parts)),
         unserved=_unite(one.unserved for one in parts),
@@ -151,14 +136,6 @@ _TRANSLATIONS: Final[Translations] = {
     ),
 }
 
-_RATES: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
-    ("chat", "chat"): (2_500, 1_100),
-    ("chat", "messages"): (1_900, 1_200),
-    ("messages", "chat"): (1_500, 1_100),
-    ("messages", "messages"): (8_000, 1_400),
-}
-"""Values a millisecond, see `Formats`."""
-
 _COUNT_TOKENS: Final = Exchange(
     MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
 )
@@ -172,10 +149,6 @@ _COUNTERS: Final = (
 )
 
 FORMATS: Final = Formats(
-    callers=_CALLERS,
-    upstreams=_UPSTREAMS,
-    translations=_TRANSLATIONS,
-    rates=_RATES,
-    counters=_COUNTERS,
+    callers=_CALLERS, upstreams=_UPSTREAMS, translations=_TRANSLATIONS, counters=_COUNTERS
 )
 """The core's."""

@@ -27,7 +27,7 @@ from gateway.base.errors import (
 )
 from gateway.base.money import NANO
 from gateway.base.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
-from gateway.base.turns import LargeBodies, Place, Result
+from gateway.base.turns import LargeBodies, Result
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, Payload, Target
 from gateway.ledger.base import Account, Key, Line
@@ -96,22 +96,18 @@ def test_what_is_hashed_to_choose_a_key_is_short(named: object, affinity: str) -
     request = replace(REQUEST, body={"prompt_cache_key": named})
     call = make_call(key=Key("k", Account(1, "a", False, 5), KeyTerms(), Line("k")))
     nothing = cast("Any", None)
-    work = Completion(call, request, MODEL, (), nothing, CIMultiDict(), nothing, place=Place.NOW)
+    work = Completion(call, request, MODEL, (), nothing, CIMultiDict(), nothing)
     assert work.find_affinity() == affinity
 
 
 class Threads(LargeBodies):
-    """Notes for each piece of work its place."""
+    """Counts pieces of work."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.places: list[Place] = []
+    begun = 0
 
-    async def run(
-        self, function: Callable[[], Result], place: Place, owner: Hashable = None
-    ) -> Result:
-        self.places.append(place)
-        return await super().run(function, place, owner)
+    async def run(self, function: Callable[[], Result], owner: Hashable = None) -> Result:
+        self.begun += 1
+        return await super().run(function, owner)
 
 
 async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
@@ -121,12 +117,12 @@ async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
     nothing, threads = cast("Any", None), Threads()
     call = make_call(gateway=SimpleNamespace(large_bodies=threads))
     work = Completion(
-        call, REQUEST, MODEL, candidates, prepared, CIMultiDict(), nothing, Place.THREAD
+        call, replace(REQUEST, is_large=True), MODEL, candidates, prepared, CIMultiDict(), nothing
     )
     assert (await work.prepare(third)).data == b"c"
     with pytest.raises(UpstreamUnavailable) as refusal:
         await work.prepare(second)
-    assert threads.places == [Place.THREAD, Place.THREAD]
+    assert threads.begun == 2
     threads.close()
     assert (refusal.value.next_route, refusal.value.blame) == (True, "nobody")
 

@@ -14,17 +14,17 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 
-from gateway.api.admission import parse_large
-from gateway.api.places import LOOP_BYTES, LOOP_MS, SHORT_MS, count_values, place_elements
+from gateway.api.bodies import LOOP_BYTES, LOOP_VALUES, is_large, parse_large
 from gateway.api.routes import make_routes
 from gateway.api.shares import count_body, count_reply, may_read, release
 from gateway.api.state import Gateway
 from gateway.base.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
-from gateway.base.turns import REST_SECONDS, LargeBodies, Place
+from gateway.base.turns import REST_SECONDS, LargeBodies
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
     MAX_WIDE_BYTES,
+    bound_elements,
     count_elements,
 )
 from tests.api.scene import check_nobody_waits, set_stage
@@ -44,10 +44,6 @@ MODEL = "plain/0"
 TRANSCRIPTS = "/v1/audio/transcriptions"
 GOOD = json.dumps(say(MODEL)).encode()
 JSON_TYPE = {"Content-Type": "application/json"}
-
-
-def choose(body: bytes, rate: int) -> Place:
-    return place_elements(len(body), count_values(body), rate)
 
 
 async def test_too_large_is_refused_at_its_declaration(stage: Stage) -> None:
@@ -266,7 +262,7 @@ KINDS = {"plain": Kind(("alpha",), 1)}
 )
 def test_a_body_of_tiny_elements_is_refused_before_it_is_parsed(element: bytes) -> None:
     body = b'{"a":[' + element * (MAX_ELEMENTS + 1) + b"0]}"
-    assert choose(body, 10_000) is Place.THREAD
+    assert is_large(len(body), bound_elements(body))
     with pytest.raises(BodyTooLarge):
         parse_large(CALLERS["chat"], body)
 
@@ -306,16 +302,15 @@ def test_any_json_is_counted_to_its_end(value: object) -> None:
 
 
 @each_row("mark", [b",", b"[", b"{"])
-def test_the_place_depends_on_the_values_and_how_long_each_takes(mark: bytes) -> None:
-    rate = 600
-    assert choose(b"x" * LOOP_BYTES, rate) is Place.NOW
-    assert choose(b"x" * (LOOP_BYTES + 1), rate) is Place.THREAD
-    short, longest = (int(ms * rate / 3) - 1 for ms in (SHORT_MS, LOOP_MS))  # up to 3 for a mark
-    assert choose(mark * short, rate) is Place.NOW
-    assert choose(mark * (short + 1), rate) is Place.TURN
-    assert choose(mark * longest, rate) is Place.TURN
-    assert choose(mark * (longest + 1), rate) is Place.THREAD
-    assert choose(mark * (longest + 1), 7 * rate) is Place.NOW
+def test_the_place_depends_on_bytes_and_values(mark: bytes) -> None:
+    most = LOOP_VALUES // 3  # up to 3 values for a mark
+    for body, large in (
+        (b"x" * LOOP_BYTES, False),
+        (b"x" * (LOOP_BYTES + 1), True),
+        (mark * (most - 1), False),
+        (mark * most, True),
+    ):
+        assert is_large(len(body), bound_elements(body)) is large
 
 
 async def test_the_thread_serves_owners_in_turn() -> None:
@@ -323,9 +318,7 @@ async def test_the_thread_serves_owners_in_turn() -> None:
     bodies, order, release = LargeBodies(), list[str](), threading.Event()
 
     async def ask(name: str, owner: int) -> None:
-        order.append(
-            await bodies.run(lambda: name if release.wait(30) else "", Place.THREAD, owner)
-        )
+        order.append(await bodies.run(lambda: name if release.wait(30) else "", owner))
 
     async with asyncio.TaskGroup() as group:
         for number in range(5):
@@ -349,17 +342,16 @@ async def test_the_thread_rests_for_as_long_as_a_job_took() -> None:
         time.sleep(seconds)
         return time.monotonic()
 
-    first, second = await asyncio.gather(*(bodies.run(work, Place.THREAD) for _ in range(2)))
+    first, second = await asyncio.gather(*(bodies.run(work) for _ in range(2)))
     assert second - first > 1.9 * seconds
     bodies.close()
 
 
-async def test_what_a_function_raises_is_raised_wherever_it_runs() -> None:
+async def test_what_a_function_raises_is_raised_for_whoever_waits() -> None:
     bodies = LargeBodies()
-    for place in Place:
-        with pytest.raises(ValueError, match="no number"):
-            await bodies.run(lambda: int("no number"), place)
-        assert await bodies.run(lambda: 7, place) == 7
+    with pytest.raises(ValueError, match="no number"):
+        await bodies.run(lambda: int("no number"))
+    assert await bodies.run(lambda: 7) == 7
     bodies.close()
 
 

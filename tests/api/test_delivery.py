@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.api.bodies import LOOP_BYTES
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.places import LOOP_BYTES
 from gateway.api.shares import count_reply, release
 from gateway.api.sink import Sink
 from gateway.base.errors import STOPPED, LedgerUnavailable, Overloaded, UpstreamError
 from gateway.base.tasks import spawn
-from gateway.base.turns import LargeBodies, Place
+from gateway.base.turns import LargeBodies
 from gateway.dialects.wire.base import Pipeline
 from gateway.upstream.encodings import Wants
 from tests.api.test_bodies import MIB, make_call, make_gateway
@@ -205,15 +205,15 @@ async def test_a_large_json_reply_is_read_beside_the_loop(
     scene = Scene((JSON + padding,), stream)
     threads: list[str] = []
 
-    async def run_at(_: object, place: Place, function: Callable[[], bytes]) -> bytes:
+    async def run_large(_: object, function: Callable[[], bytes]) -> bytes:
         def watched() -> bytes:
             threads.append(threading.current_thread().name.partition("_")[0])
             scene.delivery.raise_hold()
             return function()
 
-        return await scene.large_bodies.run(watched, place)
+        return await scene.large_bodies.run(watched)
 
-    monkeypatch.setattr("gateway.api.delivery.run_at", run_at)
+    monkeypatch.setattr("gateway.api.delivery.run_large", run_large)
     await scene.run()
     assert threads == ["large-bodies"] * large
     assert "raise" not in scene.done

@@ -181,8 +181,8 @@ class CompletionRequest:
     """The JSON values of a large body, without those in its strings; 0 for other bodies."""
     size: int = 0
     """The bytes of the body."""
-    values: int = 0
-    """An upper bound of the body's JSON values; 0 for a large one."""
+    is_large: bool = False
+    """Work on the body is long enough for a thread."""
     told: Json = field(default_factory=dict)
     """Members of the reply in which the caller is told something else than the provider says."""
     upload: Upload | None = None

@@ -51,12 +51,13 @@ def _find_settings() -> type:
 
 
 def _find_formats() -> Formats:
-    from gateway.dialects.formats import Formats, join
+    from gateway.dialects.exchanges import Exchange
+    from gateway.dialects.formats import Formats
     from gateway.extras.audio.speech import SpeechCaller, SpeechUpstream
     from gateway.extras.audio.transcripts import TranscriptsCaller, TranscriptsUpstream
 
-    speech = join(SpeechCaller(), SpeechUpstream())
-    return Formats(services=(speech, join(TranscriptsCaller(), TranscriptsUpstream())))
+    speech = Exchange(SpeechCaller(), SpeechUpstream())
+    return Formats(services=(speech, Exchange(TranscriptsCaller(), TranscriptsUpstream())))
 
 
 def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - a call has its gateway

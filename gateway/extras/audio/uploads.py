@@ -24,13 +24,11 @@ from typing import IO, Final, TypeVar
 from aiohttp import hdrs, web
 
 from gateway.api.admission import find_model
-from gateway.api.bodies import check_encoding, read_pieces
+from gateway.api.bodies import check_encoding, read_pieces, run_large
 from gateway.api.completions import serve_completion
-from gateway.api.places import run_at
 from gateway.api.shares import check_share, count_body
 from gateway.api.state import Call
 from gateway.base.errors import Overloaded
-from gateway.base.turns import Place
 from gateway.base.usage import TOKENS_PER_SECOND
 from gateway.dialects.wire.records import CompletionRequest, Inputs, InputUnit
 from gateway.extras.audio import recordings
@@ -98,8 +96,9 @@ async def read_form(kept: KeptFile, http: web.Request, call: Call) -> bytes:
 
     async def take(data: bytes) -> None:
         nonlocal is_found
-        place = Place.THREAD if form.count_parts(data) > LOOP_PARTS else Place.NOW
-        file = await run_at(call, place, partial(form.feed, data))
+        feed = partial(form.feed, data)
+        is_long = form.count_parts(data) > LOOP_PARTS
+        file = await run_large(call, feed) if is_long else feed()
         count_body(call, len(data) - len(file) if kept.is_on_disk else len(data))
         if not is_found and (model := form.find_text("model")) is not None:
             await find_model(call, model, call.dialect.kind)
@@ -109,8 +108,8 @@ async def read_form(kept: KeptFile, http: web.Request, call: Call) -> bytes:
     began = time.monotonic()
     await read_pieces(http, call, call.gateway.config.server.max_body_mb << 20, take)
     call.waited_seconds += time.monotonic() - began
-    place = Place.THREAD if form.field_bytes > LOOP_FIELD_BYTES else Place.NOW
-    fields = await run_at(call, place, form.dump)
+    is_long = form.field_bytes > LOOP_FIELD_BYTES
+    fields = await run_large(call, form.dump) if is_long else form.dump()
     await kept.finish(form.file_name, form.content_type)
     call.upload = kept
     return fields

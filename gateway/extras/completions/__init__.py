@@ -23,11 +23,12 @@ MULTIPLIED = other_inputs("prompt")
 
 
 def _find_formats() -> Formats:
-    from gateway.dialects.formats import Formats, join
+    from gateway.dialects.exchanges import Exchange
+    from gateway.dialects.formats import Formats
     from gateway.extras.completions.dialect import CompletionsCaller, CompletionsUpstream
 
     return Formats(
-        services=(join(CompletionsCaller(), CompletionsUpstream()),),
+        services=(Exchange(CompletionsCaller(), CompletionsUpstream()),),
         unserved={"/v1/completions/...": "use POST /v1/completions"},
     )
 

@@ -24,11 +24,10 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.api.admission import admit, parse
-from gateway.api.bodies import PARSED_FACTOR, read_body
+from gateway.api.admission import admit
+from gateway.api.bodies import PARSED_FACTOR, is_large, parse, read_body, run_large
 from gateway.api.completions import send_reply, serve_completion
 from gateway.api.paths import explain_path
-from gateway.api.places import PARSE_RATE, place_elements, run_at
 from gateway.api.routes import MAX_COUNT_BYTES, Endpoint, count_request, count_tokens
 from gateway.api.shares import count_body
 from gateway.api.state import Call, Gateway
@@ -156,18 +155,19 @@ class Recall:
         if kept_bytes > most:
             raise errors.BodyTooLarge(f"The whole conversation is larger than {most >> 20} MiB.")
         count_body(call, (1 + PARSED_FACTOR) * kept_bytes)
-        place = place_elements(kept_bytes, 0, PARSE_RATE)
 
         def write() -> bytes:
             return texts.write_full(body, texts.make_texts(inputs))
 
-        return await parse(call, self.caller, await run_at(call, place, write))
+        full = await run_large(call, write) if is_large(kept_bytes, 0) else write()
+        return await parse(call, self.caller, full)
 
     async def _keep(
         self, call: Call, request: CompletionRequest, inputs: list[Text | Json], last: bytes
     ) -> None:
-        place = place_elements(request.size + len(last), request.values, PARSE_RATE)
-        kept = await run_at(call, place, partial(texts.maybe_keep, inputs, last))
+        keep = partial(texts.maybe_keep, inputs, last)
+        is_long = request.is_large or is_large(request.size + len(last), 0)
+        kept = await run_large(call, keep) if is_long else keep()
         if kept is not None and self.shelves.settings.is_on:
             self.shelves.keep(_find_account(call), kept, asyncio.get_running_loop().time())
             self._set_timer()
@@ -197,8 +197,8 @@ class Recall:
     async def list_inputs(self, http: web.Request, call: Call) -> web.Response:
         kept, query = self._find(http, call), {name: http.query.getall(name) for name in http.query}
         size = sum(len(one.data) for one in kept.inputs)
-        place = place_elements(size, 0, PARSE_RATE)
-        return _reply(await run_at(call, place, partial(texts.write_inputs, kept, query)))
+        write = partial(texts.write_inputs, kept, query)
+        return _reply(await run_large(call, write) if is_large(size, 0) else write())
 
     def _find(self, http: web.Request, call: Call) -> Kept:
         """Find the response of a path. Raises NotFound."""

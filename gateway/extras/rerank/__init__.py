@@ -25,11 +25,12 @@ MULTIPLIED = other_inputs("documents", "query", "texts")
 
 
 def _find_formats() -> Formats:
-    from gateway.dialects.formats import Formats, join
+    from gateway.dialects.exchanges import Exchange
+    from gateway.dialects.formats import Formats
     from gateway.extras.rerank.dialect import RerankCaller, RerankUpstream
 
     return Formats(
-        services=(join(RerankCaller(), RerankUpstream()),),
+        services=(Exchange(RerankCaller(), RerankUpstream()),),
         unserved={"/v1/rerank/...": "use POST /v1/rerank"},
     )
 

@@ -35,13 +35,6 @@ FORMATS: Final = Formats(
             over_chat_request.NAMES,
         ),
     },
-    rates={
-        ("chat", "responses"): (1_000, 1_100),
-        ("messages", "responses"): (750, 1_100),
-        ("responses", "chat"): (1_200, 1_100),
-        ("responses", "messages"): (750, 900),
-        ("responses", "responses"): (4_000, 1_300),
-    },
     counters=(
         CountPath(
             "/responses/input_tokens", {"responses": _COUNT}, {"object": "response.input_tokens"}

@@ -24,7 +24,7 @@ from gateway.base.deadlines import Ticker
 from gateway.base.errors import STOPPED, GatewayError, Overloaded
 from gateway.base.money import Price
 from gateway.base.prices import PriceList
-from gateway.base.turns import LargeBodies, Place
+from gateway.base.turns import LargeBodies
 from gateway.base.usage import Expected, MissingUsages, UsageLimits
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext, Target
@@ -142,7 +142,7 @@ def _admit(
     call.provider = "p"
     bill = Bill(call, request, model, expected)
     first = Prepared(b"{}", context)
-    work = Completion(call, request, model, candidates, first, CIMultiDict(), bill, Place.NOW)
+    work = Completion(call, request, model, candidates, first, CIMultiDict(), bill)
     return work, routes
 
 
