@@ -7,8 +7,9 @@
     wire            a caller's connection: bytes to aiohttp's parser, errors of bytes that are no request
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
-    state           the state that all requests share; the record that each one carries, the headers of
-                    its reply, and counts for operators
+    state           the state that all requests share
+    call            the record that each request carries, and the headers of its reply
+    counts          counts for operators: refusals, requests to providers and their failures
     aiohttp_insides   what is used of aiohttp beyond its documented API
     lingering       the end of a refused caller's connection: what it still sends is thrown away
     bodies          bodies: read within deadlines, parsed at once or in the thread

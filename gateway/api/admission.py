@@ -11,10 +11,11 @@ from typing import Final
 from aiohttp import web
 from multidict import MultiMapping
 
-from gateway.api.billing import Bill, expect_usage
+from gateway.api.billing import Bill, expect_usage, open_bill
 from gateway.api.bodies import run_large
+from gateway.api.call import Call
 from gateway.api.keys import catch_up, check_balance, check_standing
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Gateway
 from gateway.base import errors
 from gateway.config.records import Model
 from gateway.dialects.wire.records import DEFAULT_KIND, Body, CompletionRequest, ReplyContext
@@ -78,8 +79,8 @@ class Completion:
 async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Completion:
     """Check that a request can be sent, and take its hold.
 
-    Raises InvalidKey, AccountSuspended, UnknownModel, ModelNotAllowed, BadRequest, and what `Bill`
-    raises.
+    Raises InvalidKey, AccountSuspended, UnknownModel, ModelNotAllowed, BadRequest, and what
+    `open_bill` raises.
     """
     gateway, dialect = call.gateway, call.dialect
     call.stream = request.stream
@@ -99,7 +100,7 @@ async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Co
     now_ms = gateway.ledger.clock() if call.waited_seconds else call.started_ms
     key = check_standing(call.key, now_ms)
     check_balance(call, key)
-    bill = Bill(call, request, model, first.context.expected)
+    bill = open_bill(call, request, model, first.context.expected)
     return Completion(call, request, model, candidates, first, http.headers, bill)
 
 

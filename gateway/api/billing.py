@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, assert_never
 
+from gateway.api.call import Call
 from gateway.api.lifecycle import Owed, Verdict
-from gateway.api.state import Call
 from gateway.base import usage
 from gateway.base.errors import BadRequest, BudgetSpent, GatewayError, InternalError
 from gateway.base.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
@@ -110,12 +110,11 @@ class Charge:
 
 def make_charge(metered: usage.Metered, applied: AppliedPrice) -> Charge:
     """Price the metered usage. A price that follows the provider's bill is a guess if no bill came."""
-    if applied.price.reported is not None and metered.reported_cost_nano is None:
+    price, bill_nano = applied.price, metered.reported_cost_nano
+    if price.reported is not None and bill_nano is None:
         metered = replace(metered, estimated=True)
-    calls, bill_nano = metered.tool_calls, metered.reported_cost_nano
-    return Charge(
-        metered, applied, compute_cost_nano(metered.tokens, applied.price, calls, bill_nano)
-    )
+    cost_nano = compute_cost_nano(metered.tokens, price, metered.tool_calls, bill_nano)
+    return Charge(metered, applied, cost_nano)
 
 
 def expect_charge(tokens: Tokens, options: BillOptions, model: Model, at_ms: int) -> Charge:
@@ -146,70 +145,85 @@ TOO_DEAR: Final = (
 )
 
 
+def open_bill(
+    call: Call, request: CompletionRequest, model: Model, expected: usage.Expected
+) -> Bill:
+    """Take the hold. Raises BadRequest, RateLimited (tokens), then what `ServingLedger.hold` raises."""
+    assert call.key is not None
+    assert call.rates is not None
+    rates, billing = call.rates, call.gateway.config.billing
+    most = expected.limits.estimated_output
+    likely = min(billing.hold_output_tokens * request.n, most)
+    tokens = expect_tokens(expected, likely, model.prices.base)
+    charge = expect_charge(tokens, expected.options, model, call.started_ms)
+    full_nano = charge.cost_nano
+    if full_nano > MAX_AMOUNT_NANO:
+        raise BadRequest(TOO_DEAR)
+    if (most > likely or expected.most_input_tokens) and billing.full_hold_below:
+        full_nano = min(find_most_nano(expected, model, call.started_ms), MAX_AMOUNT_NANO)
+    available, expected_tokens = call.key.account.available_nano, tokens.total
+    rates.take_tokens(expected_tokens, time.monotonic() if call.waited_seconds else call.started)
+    admission = Admission(
+        request_id=call.request_id,
+        model=model.id,
+        provider=call.provider,
+        price=charge.applied,
+        hold_nano=charge.cost_nano,
+        stream=request.stream,
+        started_ms=call.started_ms,
+        key_rate=rates.rate,
+        account_rate=None if rates.above is None else rates.above.rate,
+        expected_tokens=expected_tokens,
+        full_nano=full_nano,
+        full_below_nano=min(billing.full_hold_below * full_nano, MAX_INTEGER),
+    )
+    try:
+        hold = call.gateway.ledger.hold(call.key, admission)
+    except Exception as error:
+        _undo(call, admission, error, call.key.budget)
+        raise
+    call.balance_nano = available
+    return Bill(call, model, hold, charge)
+
+
+def _undo(call: Call, admission: Admission, error: Exception, budget: Budget | None) -> None:
+    """Undo the counts of a request that got no hold. Raises BudgetSpent with the currency's name."""
+    assert call.rates is not None
+    call.rates.correct_tokens(admission.expected_tokens, 0)
+    call.balance_nano = None
+    if isinstance(error, BudgetSpent) and budget is not None:
+        # The ledger stores numbers and does not know the currency for the message.
+        raise refuse_spent(budget, call.gateway.config.billing.currency) from None
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Bill:
     """The hold of one admitted request, and its settlement."""
 
-    __slots__ = ("_call", "_expected", "_expected_tokens", "_hold", "_ledger", "_model")
-
-    def __init__(
-        self, call: Call, request: CompletionRequest, model: Model, expected: usage.Expected
-    ) -> None:
-        """Take the hold. Raises BadRequest, RateLimited (tokens), then what `ServingLedger.hold` raises."""
-        assert call.key is not None
-        assert call.rates is not None
-        self._ledger, self._call, self._model = call.gateway.ledger, call, model
-        billing, most = call.gateway.config.billing, expected.limits.estimated_output
-        likely = min(billing.hold_output_tokens * request.n, most)
-        tokens = expect_tokens(expected, likely, model.prices.base)
-        self._expected = expect_charge(tokens, expected.options, model, call.started_ms)
-        full_nano = self._expected.cost_nano
-        if full_nano > MAX_AMOUNT_NANO:
-            raise BadRequest(TOO_DEAR)
-        self._expected_tokens = self._expected.metered.tokens.total
-        if (most > likely or expected.most_input_tokens) and billing.full_hold_below:
-            full_nano = min(find_most_nano(expected, model, call.started_ms), MAX_AMOUNT_NANO)
-        available, rates = call.key.account.available_nano, call.rates
-        now = time.monotonic() if call.waited_seconds else call.started
-        rates.take_tokens(self._expected_tokens, now)
-        admission = Admission(
-            request_id=call.request_id,
-            model=model.id,
-            provider=call.provider,
-            price=self._expected.applied,
-            hold_nano=self._expected.cost_nano,
-            stream=request.stream,
-            started_ms=call.started_ms,
-            key_rate=rates.rate,
-            account_rate=None if rates.above is None else rates.above.rate,
-            expected_tokens=self._expected_tokens,
-            full_nano=full_nano,
-            full_below_nano=min(billing.full_hold_below * full_nano, MAX_INTEGER),
-        )
-        try:
-            self._hold: Hold = self._ledger.hold(call.key, admission)
-        except Exception as error:
-            self._undo(error, call.key.budget)
-            raise
-        call.balance_nano = available
+    _call: Call
+    _model: Model
+    _hold: Hold
+    _expected: Charge
+    """The charge that the hold covers; raised with what a stream has used so far."""
 
     async def confirm(self) -> None:
         """Return once the hold is in force. Raises what `ServingLedger.confirm` raises."""
         try:
-            await self._ledger.confirm(self._hold)
+            await self._call.gateway.ledger.confirm(self._hold)
         except GatewayError as error:
-            self._undo(error, self._hold.budget)
+            _undo(self._call, self._hold.admission, error, self._hold.budget)
             raise
 
     async def wait_admitted(self) -> None:
         """Return once the request's row is committed. Raises LedgerUnavailable."""
-        await self._ledger.wait_admitted(self._hold)
+        await self._call.gateway.ledger.wait_admitted(self._hold)
 
     def raise_to(self, metered: usage.Metered) -> None:
         """Raise the hold to what a reply has used so far, if that is more."""
         charge = self._price(metered)
         if charge.cost_nano > self._expected.cost_nano:
             self._expected = charge
-            self._ledger.raise_hold(self._hold, charge.cost_nano)
+            self._call.gateway.ledger.raise_hold(self._hold, charge.cost_nano)
 
     def settle(
         self, verdict: Verdict, error: GatewayError | None, pipeline: Pipeline | None
@@ -218,47 +232,80 @@ class Bill:
 
         The result is done once the charge is committed. `error` gives the status if the verdict has none.
         """
+        call = self._call
+        ledger, ended_ms = call.gateway.ledger, call.gateway.ledger.clock()
         status = verdict.status
         if status is None:
             status = InternalError.status if error is None else error.status
+        charge, provider_cost_nano = self._find_charge(verdict, pipeline, ended_ms)
+        settlement = Settlement(
+            outcome=verdict.outcome,
+            provider=call.provider,
+            attempts=call.attempts,
+            status=status,
+            tokens=charge.metered.tokens,
+            tool_calls=charge.metered.tool_calls,
+            price=charge.applied,
+            cost_nano=charge.cost_nano,
+            estimated=charge.metered.estimated,
+            first_byte_ms=call.first_byte_ms,
+            ended_ms=ended_ms,
+            # No byte of a JSON reply leaves before its charge is committed; see `UNCOMMITTED`.
+            withdraw_if_late=not self._hold.admission.stream,
+            provider_cost_nano=provider_cost_nano,
+            reported_cost_nano=charge.metered.reported_cost_nano,
+        )
+        # The ledger keeps the first settlement only, so the log line must show that one.
+        if call.settlement is None:
+            self._note_end(settlement)
+        settled = ledger.settle(self._hold, settlement)
+        # Voids are not waited for: no byte of the reply depends on their commit.
+        return None if verdict.owed is Owed.NOTHING else settled
+
+    def _find_charge(
+        self, verdict: Verdict, pipeline: Pipeline | None, now_ms: int
+    ) -> tuple[Charge, int | None]:
+        """Return what is charged, and what the provider's price for it is, if that is configured."""
+        call, provider = self._call, self._call.provider
         match verdict.owed:
             case Owed.NOTHING:
-                # Voids are not waited for: no byte of the reply depends on their commit.
-                _ = self._queue(verdict.outcome, status, None)
-                return None
+                nothing = usage.Metered(Tokens(), estimated=False)
+                return Charge(nothing, self._expected.applied, 0), None
             case Owed.EXPECTED:
                 # The usage is unknown, as the reply was not read to its end. The expected cost is
                 # charged, or the delivered output if it costs more. A hold above that (made because the
                 # balance is small) is no reason to charge the worst case.
                 if pipeline is not None:
                     self.raise_to(pipeline.measure())
-                return self._queue(verdict.outcome, status, self._expected)
+                charge = self._expected
             case Owed.USAGE:
                 assert pipeline is not None
                 metered = pipeline.measure()
                 if metered.unreported:
-                    now_ms = self._ledger.clock()
-                    missing = self._call.gateway.missing_usages
-                    missing.note(self._call.provider, self._model.id, now_ms)
-                return self._queue(verdict.outcome, status, self._price(metered))
+                    call.gateway.missing_usages.note(provider, self._model.id, now_ms)
+                charge = self._price(metered)
             case _:
                 assert_never(verdict.owed)
+        if (costs := self._model.costs.get(provider)) is None:
+            return charge, None
+        metered = charge.metered
+        applied = costs.find(metered.tokens, metered.terms, call.started_ms)
+        cost_nano = make_charge(metered, applied).cost_nano
+        # A cost that is too large to be stored is not a real one.
+        return charge, cost_nano if cost_nano <= MAX_AMOUNT_NANO else None
 
     def note_withdrawal(self, outcome: Outcome, status: int) -> None:
         """Note that the ledger withdrew a charge that it could not commit in time."""
-        call = self._call
-        call.outcome, call.status = outcome, status
-        call.tokens, call.cost_nano, call.estimated = Tokens(), 0, False
-
-    def _undo(self, error: Exception, budget: Budget | None) -> None:
-        """Undo the counts of a request that got no hold. Raises BudgetSpent with the currency's name."""
-        call = self._call
-        assert call.rates is not None
-        call.rates.correct_tokens(self._expected_tokens, 0)
-        call.balance_nano = None
-        if isinstance(error, BudgetSpent) and budget is not None:
-            # The ledger stores numbers and does not know the currency for the message.
-            raise refuse_spent(budget, call.gateway.config.billing.currency) from None
+        settlement = self._call.settlement
+        assert settlement is not None
+        self._call.settlement = replace(
+            settlement,
+            outcome=outcome,
+            status=status,
+            tokens=Tokens(),
+            cost_nano=0,
+            estimated=False,
+        )
 
     def _price(self, metered: usage.Metered) -> Charge:
         """Price a reply. A cost beyond what the ledger can hold comes from a broken report."""
@@ -266,56 +313,20 @@ class Bill:
         charge = make_charge(metered, prices.find(metered.tokens, metered.terms, at_ms))
         return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._expected
 
-    def _note_end(self, outcome: Outcome) -> int:
-        """Return the time; count the duration of a complete reply."""
-        call, ended_ms = self._call, self._ledger.clock()
-        if outcome == "complete" and call.key is not None and call.first_byte_ms is not None:
-            self._ledger.note_latency(
+    def _note_end(self, settlement: Settlement) -> None:
+        """Count the tokens that were used, and the duration of a complete reply."""
+        call, first_byte_ms = self._call, settlement.first_byte_ms
+        call.settlement = settlement
+        assert call.key is not None
+        assert call.rates is not None
+        expected = self._hold.admission.expected_tokens
+        call.rates.correct_tokens(expected, settlement.tokens.total)
+        if settlement.outcome == "complete" and first_byte_ms is not None:
+            call.gateway.ledger.note_latency(
                 call.key.account.id,
                 call.provider,
                 call.upstream_model,
-                ended_ms,
-                first_byte_ms=call.first_byte_ms,
-                total_ms=ended_ms - call.started_ms,
+                settlement.ended_ms,
+                first_byte_ms=first_byte_ms,
+                total_ms=settlement.ended_ms - call.started_ms,
             )
-        return ended_ms
-
-    def _queue(self, outcome: Outcome, status: int, charge: Charge | None) -> Awaitable[None]:
-        call = self._call
-        costs = self._model.costs.get(call.provider)
-        if charge is None:
-            charge = Charge(usage.Metered(Tokens(), estimated=False), self._expected.applied, 0)
-            costs = None
-        metered, provider_cost_nano = charge.metered, None
-        if costs is not None:
-            applied = costs.find(metered.tokens, metered.terms, call.started_ms)
-            provider_cost_nano = make_charge(metered, applied).cost_nano
-            if provider_cost_nano > MAX_AMOUNT_NANO:  # too large to be stored, and not a real cost
-                provider_cost_nano = None
-        # The ledger keeps the first settlement only, so the log line must show that one.
-        if call.outcome is None:
-            call.outcome, call.status = outcome, status
-            call.tokens, call.cost_nano = metered.tokens, charge.cost_nano
-            call.estimated = metered.estimated
-            if call.rates is not None:
-                call.rates.correct_tokens(self._expected_tokens, metered.tokens.total)
-        return self._ledger.settle(
-            self._hold,
-            Settlement(
-                outcome=outcome,
-                provider=call.provider,
-                attempts=call.attempts,
-                status=status,
-                tokens=metered.tokens,
-                tool_calls=metered.tool_calls,
-                price=charge.applied,
-                cost_nano=charge.cost_nano,
-                estimated=metered.estimated,
-                first_byte_ms=call.first_byte_ms,
-                ended_ms=self._note_end(outcome),
-                # No byte of a JSON reply leaves before its charge is committed; see `UNCOMMITTED`.
-                withdraw_if_late=not self._hold.admission.stream,
-                provider_cost_nano=provider_cost_nano,
-                reported_cost_nano=metered.reported_cost_nano,
-            ),
-        )

@@ -21,10 +21,11 @@ from aiohttp import web
 from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import parse, read_body
+from gateway.api.call import Call
+from gateway.api.counts import note_upstream_call
 from gateway.api.delivery import Delivery
 from gateway.api.shares import count_reply
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
-from gateway.api.state import Call, note_upstream_call
 from gateway.base.errors import (
     STOPPED,
     GatewayError,
@@ -66,7 +67,9 @@ async def send_reply(http: web.Request, completion: Completion) -> web.StreamRes
     sink = JsonSink()
     await Relay(completion, sink).run()
     # Streams have no such header: their head leaves before the cost is known.
-    return JsonReply(call, sink.body, {"x-gateway-cost": format_amount(call.cost_nano)})
+    assert call.settlement is not None
+    cost = format_amount(call.settlement.cost_nano)
+    return JsonReply(call, sink.body, {"x-gateway-cost": cost})
 
 
 log = logging.getLogger("gateway.completions")

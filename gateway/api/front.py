@@ -14,7 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import MAX_LENGTH_DIGITS, WebHandler
-from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
+from gateway.api.call import Call, find_code, make_headers
+from gateway.api.counts import note_refusal
+from gateway.api.state import Gateway
 from gateway.base import errors
 from gateway.base.ids import make_request_id
 from gateway.dialects.wire.base import Caller
@@ -53,7 +55,7 @@ def make_front(
             response = _answer(call, error)
         except asyncio.CancelledError:  # the gateway stops
             if logged:
-                gateway.note_end(call, call.status or errors.Overloaded.status)
+                call.end(errors.Overloaded.status)
             raise
         # A stream sent its own headers with its head; they cannot be changed any more.
         if not response.prepared:
@@ -62,7 +64,7 @@ def make_front(
             if gateway.draining:
                 response.force_close()
         if logged:
-            gateway.note_end(call, call.status or response.status)
+            call.end(response.status)
         return response
 
     return front

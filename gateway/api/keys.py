@@ -9,10 +9,11 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import PacedConnection
+from gateway.api.call import Call
 from gateway.api.front import Handler
 from gateway.api.limits import Rates
 from gateway.api.shares import release
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Gateway
 from gateway.base import ids
 from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import (
@@ -92,7 +93,7 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
         )
     if for_money and not gateway.ledger.writable:
         raise LedgerUnavailable
-    rates = call.rates = gateway.find_rates(key, now)
+    rates = call.rates = gateway.rates.find(key, gateway.config, now)
     # Nothing is counted before all checks have passed, so a refused request costs no rate.
     rates.check(now)
     if for_money:

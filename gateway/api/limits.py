@@ -10,13 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
+from weakref import WeakKeyDictionary
 
 from gateway.base.errors import Overloaded, RateLimited
-from gateway.config.records import Limits
+from gateway.config.records import Config, Limits
 from gateway.dialects.wire.records import RateLimit
-from gateway.ledger.key_records import Rate, refuse_concurrency, refuse_requests, refuse_tokens
+from gateway.ledger.base import Account, Key
+from gateway.ledger.key_records import (
+    LIMITS,
+    Rate,
+    Terms,
+    refuse_concurrency,
+    refuse_requests,
+    refuse_tokens,
+)
 
 WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""
@@ -139,6 +148,48 @@ class Rates:
                 if name not in limits or remaining < limits[name].remaining:
                     limits[name] = RateLimit(name, bucket.limit, remaining, reset)
         return list(limits.values())
+
+
+class AllRates:
+    """The rates of keys and accounts that made requests, as long as the ledger knows them."""
+
+    __slots__ = ("_rates",)
+
+    def __init__(self) -> None:
+        self._rates: WeakKeyDictionary[Key | Account, Rates] = WeakKeyDictionary()
+
+    def find(self, key: Key, config: Config, now: float) -> Rates:
+        """Return the key's rates, and above them its account's, with the limits in force."""
+        own = self._rates.get(key)
+        account = key.account
+        if (
+            own is not None
+            # Compared by identity: the memory makes new terms only when they change.
+            and own.terms is key.terms
+            and own.defaults is config
+            and own.above is not None
+            and own.above.terms is account.terms
+        ):
+            return own
+        if (above := self._rates.get(account)) is None:
+            above = self._rates[account] = Rates("account")
+        if own is None:
+            own = self._rates[key] = Rates("key", above)
+        above.is_share = account.terms.concurrency is None
+        for rates, terms, defaults in (
+            (above, account.terms, config.account_limits),
+            (own, key.terms, config.limits),
+        ):
+            rates.set_limits(find_limits(terms, defaults), now)
+            rates.terms = terms
+        own.defaults = config
+        return own
+
+
+def find_limits(terms: Terms, defaults: Limits) -> Limits:
+    """Return the limits in force: the key's or account's own, or else the configuration's."""
+    own = {name: limit for name in LIMITS if (limit := getattr(terms, name)) is not None}
+    return replace(defaults, **own)
 
 
 def _renew(bucket: Bucket | None, limit: int, now: float) -> Bucket | None:

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 from aiohttp import hdrs, web
 
-from gateway.api.state import Call
+from gateway.api.call import Call
 from gateway.base import errors
 from gateway.base.addresses import find_address
 from gateway.extension import find_formats

@@ -26,11 +26,13 @@ from multidict import MultiMapping
 from gateway.api.admission import find_model, find_problem, pick_headers
 from gateway.api.billing import estimate_input
 from gateway.api.bodies import defer_continue, parse, read_body, run_large
+from gateway.api.call import Call
 from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front
 from gateway.api.keys import require_key
+from gateway.api.limits import find_limits
 from gateway.api.paths import refuse_method, refuse_path
-from gateway.api.state import Call, Gateway, find_limits
+from gateway.api.state import Gateway
 from gateway.base.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
 from gateway.base.ids import is_request_id
 from gateway.base.money import describe_amount

@@ -9,9 +9,10 @@ other.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from gateway.api.state import Call, Share
+from gateway.api.call import Call
 from gateway.base import errors
 
 ACCOUNT_SHARE: Final = 2
@@ -19,6 +20,15 @@ ACCOUNT_SHARE: Final = 2
 an equal part is still served: many such accounts together exceed the budget, each by less than the last."""
 SMALL_BYTES: Final = 64 << 10
 """Replies up to this size are not counted: a transport takes as many bytes before it asks to wait."""
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """The bytes that the requests and replies of one account take in memory."""
+
+    buffered_bytes: int = 0
+    ahead: Call | None = None
+    """The request whose reply is read to its end although the share is full."""
 
 
 def count_body(call: Call, size: int) -> None:

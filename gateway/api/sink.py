@@ -19,8 +19,8 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_request import BaseRequest
 
+from gateway.api.call import Call, make_headers
 from gateway.api.shares import SMALL_BYTES, count_reply, release
-from gateway.api.state import Call, make_headers
 from gateway.base.deadlines import Clock
 from gateway.base.errors import GatewayError, drop_frames
 from gateway.base.tasks import spawn

@@ -13,10 +13,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection
+from gateway.api.call import Call, make_headers
 from gateway.api.front import render_error
 from gateway.api.lingering import LINGER_BYTES
 from gateway.api.paths import explain_path
-from gateway.api.state import Call, Gateway, make_headers
+from gateway.api.state import Gateway
 from gateway.base import errors
 from gateway.base.ids import make_request_id
 from gateway.base.times import unix_ms
@@ -120,7 +121,7 @@ class CallerConnection(PacedConnection):
         response.headers.update(make_headers(call))
         # After bytes that cannot be parsed nobody knows where the next request begins.
         response.force_close()
-        self._gateway.note_end(call, response.status)
+        call.end(response.status)
         return response
 
 

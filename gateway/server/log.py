@@ -24,8 +24,8 @@ from typing import Final, Literal
 
 import orjson
 
-from gateway.api.state import Call
-from gateway.base.money import format_amount
+from gateway.api.call import Call
+from gateway.base.money import Tokens, format_amount
 from gateway.config.records import Config
 
 log = logging.getLogger("gateway.log")
@@ -171,6 +171,10 @@ LINES_SECONDS: Final = 0.1
 BATCH_LINES: Final = 64
 """Lines made at once, in some 0.5 ms: the thread holds the interpreter's lock that long."""
 
+REFUSED: Final = 400
+"""The first status that is an error."""
+NOTHING: Final = Tokens()
+
 _Ended = tuple[Call, int, str, float]
 """A call that nothing changes any more, its status, its account's name and its end: an account can
 be renamed before the line is made. The end is in monotonic seconds."""
@@ -215,13 +219,15 @@ def describe_call(
     call: Call, status: int, account: str, ended_seconds: float
 ) -> dict[str, str | int]:
     """Return the facts in the log line of a request that has ended; `time` is its start in UTC."""
-    key, tokens = call.key, call.tokens
+    key, settled = call.key, call.settlement
     came = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(call.started_ms // 1000))
     facts: dict[str, str | int] = {
         "time": f"{came}.{call.started_ms % 1000:03d}Z",
         "request": call.request_id,
         "status": status,
-        "outcome": call.outcome or ("served" if status < 400 else "refused"),  # noqa: PLR2004
+        "outcome": ("served" if status < REFUSED else "refused")
+        if settled is None
+        else settled.outcome,
     }
     facts |= call.visit
     if key is not None:
@@ -229,6 +235,7 @@ def describe_call(
     if call.error_code is not None:
         facts["code"] = call.error_code
     if call.model:
+        tokens = NOTHING if settled is None else settled.tokens
         facts |= {
             "model": call.model,
             "provider": call.provider or "-",
@@ -237,7 +244,7 @@ def describe_call(
             "cached": tokens.cached_input,
             "written": tokens.cache_write,
             "output": tokens.output,
-            "cost": format_amount(call.cost_nano),
+            "cost": format_amount(0 if settled is None else settled.cost_nano),
         }
     elif call.asked_model:
         facts["model"] = call.asked_model

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from gateway.api.state import Call as ServedCall
+from gateway.api.call import Call as ServedCall
 from gateway.api.state import Gateway
 from gateway.base.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement
@@ -113,7 +113,7 @@ class Shared:
         assert (key.held_nano, key.account.held_nano) == (0, 0)
         assert key.budget is not None
         assert key.budget.held_nano == 0
-        rates = self.gateway.rates[key]
+        rates = self.gateway.rates.find(key, self.gateway.config, time.monotonic())
         assert rates.tokens is not None
         assert not rates.tokens.wait_seconds(RATE.tokens_per_minute, time.monotonic())
         assert rates.in_flight == 0

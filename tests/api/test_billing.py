@@ -10,10 +10,10 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.api.billing import Bill, expect_usage
+from gateway.api.billing import Bill, expect_usage, open_bill
+from gateway.api.call import Call
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Bucket, Rates
-from gateway.api.state import Call
 from gateway.base.errors import BalanceHeld, InsufficientBalance, RateLimited
 from gateway.base.money import MAX_AMOUNT_NANO, Price, Tokens
 from gateway.base.prices import (
@@ -175,7 +175,7 @@ class Desk:
     ) -> Bill:
         """Take the hold."""
         expected = expect_usage(request, replace(PAYLOAD, options=asked), model)
-        bill = Bill(self.call, request, model, expected)
+        bill = open_bill(self.call, request, model, expected)
         self.held_nano = self.key.held_nano
         return bill
 
@@ -234,7 +234,7 @@ async def test_a_hold_that_is_not_confirmed_gives_its_tokens_back(
     with pytest.raises(BalanceHeld):
         await bill.confirm()
     assert desk.tokens_left == TOKENS_PER_MINUTE
-    assert (desk.call.balance_nano, desk.call.outcome) == (None, None)
+    assert (desk.call.balance_nano, desk.call.settlement) == (None, None)
 
 
 async def test_a_confirmed_hold_stays(desk: Desk) -> None:
@@ -267,8 +267,10 @@ async def test_a_second_settlement_changes_nothing(desk: Desk, again: str) -> No
         assert charge(bill, "shutdown", 503, Metered(Tokens(900), estimated=True)) is settled
     await settled
     void(bill, "internal_error", 500)
-    assert (desk.call.outcome, desk.call.status) == ("complete", 200)
-    assert (desk.call.tokens, desk.call.cost_nano) == (USED, USED.total)
+    end = desk.call.settlement
+    assert end is not None
+    assert (end.outcome, end.status) == ("complete", 200)
+    assert (end.tokens, end.cost_nano) == (USED, USED.total)
     assert desk.tokens_left == TOKENS_PER_MINUTE - USED.total
     assert desk.key.account.balance_nano == CREDIT_NANO - USED.total
     assert read_row(desk) == ("posted", "complete", 200, USED.total)
@@ -278,7 +280,9 @@ async def test_what_is_void_stays_void(desk: Desk) -> None:
     bill = desk.take()
     void(bill, "upstream_error", 502)
     await charge(bill, "complete", 200, Metered(USED, estimated=False))
-    assert (desk.call.outcome, desk.call.status, desk.call.cost_nano) == ("upstream_error", 502, 0)
+    end = desk.call.settlement
+    assert end is not None
+    assert (end.outcome, end.status, end.cost_nano) == ("upstream_error", 502, 0)
     assert desk.tokens_left == TOKENS_PER_MINUTE
     assert (desk.key.account.balance_nano, desk.key.held_nano) == (CREDIT_NANO, 0)
     assert read_row(desk) == ("voided", "upstream_error", 502, 0)

@@ -109,7 +109,7 @@ async def test_what_is_not_confirmed_is_refused_as_a_hold_is(shared: Shared, nam
     assert len(ledger.refused) == 2 * len(FORMS)
     assert ledger.settled == []
     assert shared.scene.alpha.exchanges == []
-    assert {(call.outcome, call.attempts, logged) for call, logged in shared.calls} == {
+    assert {(call.settlement, call.attempts, logged) for call, logged in shared.calls} == {
         (None, 0, status)
     }
     assert shared.scene.count_pending() == 0
@@ -155,7 +155,7 @@ async def test_a_stream_whose_caller_leaves_meanwhile_is_void_if_it_is_admitted(
     ((served, _),) = shared.calls
     if declined:
         assert (ledger.settled, len(ledger.refused)) == ([], 1)
-        assert (served.outcome, shared.scene.books.request(served.request_id)) == (None, None)
+        assert (served.settlement, shared.scene.books.request(served.request_id)) == (None, None)
     else:
         (end,) = ledger.settled
         assert (end.outcome, end.status, end.cost_nano) == ("caller_left", 499, 0)

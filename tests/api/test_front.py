@@ -15,10 +15,11 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.aiohttp_insides import HEAD_BYTES
 from gateway.api.bodies import defer_continue
+from gateway.api.call import Call
 from gateway.api.front import make_front, render_error
 from gateway.api.paths import UNSERVED, explain_path, refuse_method
 from gateway.api.routes import add_api, make_routes
-from gateway.api.state import MAX_FAILURES, Call, Gateway
+from gateway.api.state import MAX_FAILURES, Gateway
 from gateway.api.wire import choose_caller
 from gateway.base.errors import (
     GatewayError,
@@ -125,7 +126,7 @@ async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
     lines: list[int] = []
 
     async def serve(_: web.Request, call: Call) -> web.Response:
-        call.status = recorded
+        call.settlement = cast("Any", recorded and SimpleNamespace(status=recorded))
         raise asyncio.CancelledError
 
     gateway = replace(SHARED, listeners=[lambda _, status: lines.append(status)])
@@ -219,9 +220,9 @@ def test_a_dialect_is_told_from_the_beginning_of_a_head(head: bytes, dialect: st
 def test_the_latest_failures_are_kept() -> None:
     gateway = replace(SHARED, failures=deque(maxlen=MAX_FAILURES), listeners=[])
     for status in (200, 204, 304, 400, 404, 429, 499):
-        gateway.note_end(make_call(request_id="req"), status)
+        make_call(gateway=gateway, request_id="req").end(status)
     assert not gateway.failures
     for number in range(MAX_FAILURES + 5):
-        gateway.note_end(make_call(request_id=f"req_{number}"), 500)
+        make_call(gateway=gateway, request_id=f"req_{number}").end(500)
     ids = [one.request_id for one in gateway.failures]
     assert ids == [f"req_{number}" for number in range(5, MAX_FAILURES + 5)]

@@ -70,7 +70,7 @@ class Desk:
             case ["key", name, *_]:
                 self.find_key(name).terms = KeyTerms(**terms)
             case [name, verb, *counts]:
-                rates = self.gateway.find_rates(self.find_key(name), now)
+                rates = self.gateway.rates.find(self.find_key(name), self.gateway.config, now)
                 return self.use(rates, verb, [int(one) for one in counts if one != "to"], now)
             case _:
                 raise AssertionError(step)

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from gateway.api.state import Call, find_code
+from gateway.api.call import Call, find_code
 from gateway.base.errors import BadRequest
 from gateway.base.money import Tokens
 from gateway.base.times import HOUR_MS
@@ -101,10 +101,9 @@ def test_a_line_has_a_time_and_a_duration() -> None:
 
 
 async def test_lines_are_for_people_or_for_tools() -> None:
-    call = make_call(
-        key=KEY, model="m", attempts=2, outcome="caller_left", cost_nano=5, first_byte_ms=0
-    )
-    call.tokens = Tokens(input=1, cached_input=2, cache_write=3, output=4)
+    facts = {"key": KEY, "model": "m", "attempts": 2, "first_byte_ms": 0}
+    tokens = Tokens(input=1, cached_input=2, cache_write=3, output=4)
+    call = make_call(outcome="caller_left", cost_nano=5, tokens=tokens, **facts)
     lines = []
     shapes: tuple[Literal["human", "json"], ...] = ("human", "json")
     for shape in shapes:

@@ -18,10 +18,10 @@ from typing import Any, Final, cast
 
 import orjson
 
-from gateway.api.billing import Bill, expect_usage, find_output_limit
+from gateway.api.billing import Bill, expect_usage, find_output_limit, open_bill
+from gateway.api.call import Call
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
-from gateway.api.state import Call
 from gateway.base.errors import BalanceHeld, InsufficientBalance
 from gateway.base.money import Price, Tokens, compute_cost_nano
 from gateway.base.prices import NOTHING_SPECIAL, PriceList, PriceRule
@@ -116,7 +116,7 @@ class World:
         call = make_call(gateway=gateway, key=self.ledger.key, rates=rates)
         before, held_before = self.left_nano, self.ledger.account.held_nano
         try:
-            bill = Bill(call, request, model, expected)
+            bill = open_bill(call, request, model, expected)
         except (InsufficientBalance, BalanceHeld):
             assert before <= 0
             self.refused += 1
@@ -155,13 +155,15 @@ class World:
         tokens = Tokens(one.input_tokens, output=self.dice.randrange(1, most + 1))
         pipeline = cast("Any", SimpleNamespace(measure=lambda: Metered(tokens, estimated=False)))
         _ = one.bill.settle(COMPLETE, None, pipeline)
-        self.beyond_nano += max(one.call.cost_nano - one.covered_nano, 0)
+        assert one.call.settlement is not None
+        cost_nano = one.call.settlement.cost_nano
+        self.beyond_nano += max(cost_nano - one.covered_nano, 0)
         worst = replace(tokens, output=most)
         dearest = max(
             (one.model.prices.base, *(rule.price for rule in one.model.prices.rules)),
             key=lambda price: compute_cost_nano(worst, price),
         )
-        assert one.call.cost_nano <= compute_cost_nano(worst, dearest)
+        assert cost_nano <= compute_cost_nano(worst, dearest)
 
 
 def make_model(dice: random.Random) -> Model:
@@ -304,7 +306,7 @@ def play_crowd(
     for _ in range(60):
         call = make_call(gateway=gateway, key=world.ledger.key, rates=Rates())
         try:
-            bills.append(Bill(call, request, model, expected))
+            bills.append(open_bill(call, request, model, expected))
         except (InsufficientBalance, BalanceHeld):
             break
     inputs = 1 if request.inputs is None else request.inputs.count

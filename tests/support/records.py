@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Final
 
-from gateway.api.state import Call
+from gateway.api.call import Call
+from gateway.base.money import Tokens
 from gateway.config.records import Provider
 from tests.support.formats import CALLERS
 
@@ -41,6 +43,13 @@ def make_provider(**changes: Any) -> Provider:
 def make_call(
     dialect: str = "chat", *, gateway: Any = None, started: float = 0.0, **facts: Any
 ) -> Call:
-    """Make the record of a request, `req_1`; `gateway` is the part of one that is used."""
+    """Make the record of a request, `req_1`; `gateway` is the part of one that is used.
+
+    With an `outcome` it is settled.
+    """
     facts = {"request_id": "req_1", "started_ms": 0, **facts}
+    if "outcome" in facts:
+        end = {"tokens": Tokens(), "cost_nano": 0, "estimated": False}
+        end |= {name: facts.pop(name) for name in ("outcome", *end) if name in facts}
+        facts["settlement"] = SimpleNamespace(**end)
     return Call(gateway, dialect=CALLERS[dialect], started=started, **facts)

@@ -16,9 +16,10 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
+from gateway.api.call import Call
 from gateway.api.front import make_front
 from gateway.api.keys import note_known
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Gateway
 from gateway.base.errors import RESTARTING, drop_frames
 from gateway.base.money import describe_amount, format_amount
 from gateway.base.tasks import spawn

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from gateway.extension import find_added
 
 if TYPE_CHECKING:
-    from gateway.api.state import Call, Gateway
+    from gateway.api.call import Call
+    from gateway.api.state import Gateway
     from gateway.config.records import Billing
     from gateway.extras.console.lists import Json
     from gateway.extras.console.state import ConsoleState

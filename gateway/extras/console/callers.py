@@ -14,7 +14,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.api.state import Call
+from gateway.api.call import Call
 from gateway.base.addresses import is_trusted
 from gateway.config.records import Config, Server
 from gateway.extras.console.additions import find_credentials

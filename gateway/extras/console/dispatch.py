@@ -16,9 +16,10 @@ import orjson
 from aiohttp import hdrs, web
 
 from gateway.api.bodies import has_tiny_chunks, want_body
+from gateway.api.call import Call
 from gateway.api.front import Handler, make_front
 from gateway.api.keys import note_known
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Gateway
 from gateway.base.addresses import find_address
 from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import RESTARTING, drop_frames

@@ -24,7 +24,7 @@ import orjson
 from aiohttp import hdrs, web
 
 from gateway.admin.fields import write_csv
-from gateway.api.state import make_headers
+from gateway.api.call import make_headers
 from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.fields import invalid_field

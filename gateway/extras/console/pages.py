@@ -21,8 +21,8 @@ from typing import Final
 
 from aiohttp import ETag, hdrs, web
 
+from gateway.api.call import Call
 from gateway.api.paths import explain_path
-from gateway.api.state import Call
 from gateway.base.errors import NotFound
 from gateway.base.process import PROGRAM
 from gateway.extras.console.additions import find_additions

@@ -20,7 +20,8 @@ from typing import Any, Final, Literal, TypeVar
 import orjson
 from aiohttp import web
 
-from gateway.api.state import Call, Gateway
+from gateway.api.call import Call
+from gateway.api.state import Gateway
 from gateway.base.addresses import parse_address
 from gateway.extras.console.additions import Script, ScriptRole
 from gateway.extras.console.fields import (

@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import ClassVar, Final
 
-from gateway.api.state import Call, Gateway
+from gateway.api.call import Call
+from gateway.api.state import Gateway
 from gateway.base.money import Tokens
+from gateway.ledger.base import Settlement
 from gateway.ledger.call_records import Outcome
 
 Labels = tuple[str, ...]
@@ -217,12 +219,14 @@ class Metrics:
 
     def note_call(self, call: Call, status: int) -> None:
         """Count a request that ended with this status."""
-        model, fault = _name_model(call), find_fault(call.outcome, status)
+        settled = call.settlement
+        model = _name_model(call)
+        fault = find_fault(None if settled is None else settled.outcome, status)
         # Admission sets a provider before any is asked.
         provider = call.provider if call.attempts else ""
         self._requests.add((call.surface, model, provider, str(status), fault))
-        if call.outcome is not None:
-            self._note_completion(call, model, provider, fault)
+        if settled is not None:
+            self._note_completion(call, settled, model, provider, fault)
         elif status >= _CLIENT_ERROR:
             self._refused.add((call.error_code or str(status),))
 
@@ -232,16 +236,18 @@ class Metrics:
         lines += [family.render(read(gateway)) for family, read in GAUGES]
         return lambda: "".join(chain(*lines))
 
-    def _note_completion(self, call: Call, model: str, provider: str, fault: str) -> None:
+    def _note_completion(
+        self, call: Call, settled: Settlement, model: str, provider: str, fault: str
+    ) -> None:
         seconds = time.monotonic() - call.started
         labels = (call.dialect.operation, model, provider)
         self._duration.observe((*labels, fault), seconds)
         if call.first_byte_ms is not None:
             self._first_token.observe(labels, call.first_byte_ms / 1000)
         self._overhead.observe((call.surface,), max(seconds - call.waited_seconds, 0.0))
-        self._count_tokens(call.tokens, (model, provider))
-        self._charged.add((model,), call.cost_nano)
-        if call.estimated:
+        self._count_tokens(settled.tokens, (model, provider))
+        self._charged.add((model,), settled.cost_nano)
+        if settled.estimated:
             self._estimated.add((model,))
 
     def _count_tokens(self, tokens: Tokens, labels: Labels) -> None:

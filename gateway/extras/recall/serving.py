@@ -26,11 +26,12 @@ from aiohttp import web
 
 from gateway.api.admission import admit
 from gateway.api.bodies import PARSED_FACTOR, is_large, parse, read_body, run_large
+from gateway.api.call import Call
 from gateway.api.completions import send_reply, serve_completion
 from gateway.api.paths import explain_path
 from gateway.api.routes import MAX_COUNT_BYTES, Endpoint, count_request, count_tokens
 from gateway.api.shares import count_body
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Gateway
 from gateway.base import errors
 from gateway.dialects.formats import CountPath
 from gateway.dialects.wire.records import CompletionRequest, Json

@@ -15,7 +15,7 @@ from unittest import mock
 from multidict import CIMultiDict
 
 from gateway.api.admission import Completion, Prepared
-from gateway.api.billing import Bill
+from gateway.api.billing import open_bill
 from gateway.api.completions import Relay
 from gateway.api.lifecycle import ENDINGS, Case, Ending
 from gateway.api.limits import Rates
@@ -140,7 +140,7 @@ def _admit(
         for route in routes
     ]
     call.provider = "p"
-    bill = Bill(call, request, model, expected)
+    bill = open_bill(call, request, model, expected)
     first = Prepared(b"{}", context)
     work = Completion(call, request, model, candidates, first, CIMultiDict(), bill)
     return work, routes
