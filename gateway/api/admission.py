@@ -65,15 +65,16 @@ class Completion:
 
         Raises UpstreamUnavailable if the candidate cannot carry the request.
         """
-        write = partial(_prepare, self.call, self.request, self.model, candidate)
+        write = partial(_choose_writable, self.call, self.request, self.model, (candidate,))
         try:
-            return await run_large(self.call, write) if self.request.is_large else write()
+            _, first = await run_large(self.call, write) if self.request.is_large else write()
         except errors.BadRequest as error:
             raise errors.UpstreamUnavailable(
                 "The upstream provider is not available, and another cannot take this request.",
                 next_route=True,
                 cause="not tried: it cannot take the request",
             ) from error
+        return first
 
 
 async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Completion:
@@ -155,30 +156,24 @@ def _choose_writable(
     refusal: errors.BadRequest | None = None
     for position, candidate in enumerate(candidates):
         try:
-            prepared = _prepare(call, request, model, candidate)
+            payload = candidate.exchange.write_request(request, candidate.target)
+            expected = expect_usage(request, payload, model)
+            upload = request.upload
+            data = payload.data if upload is None else upload.pack(payload.data)
         except errors.BadRequest as error:
             refusal = refusal or error
-        else:
-            return candidates[position:], prepared
+            continue
+        context = ReplyContext(
+            request,
+            call.request_id,
+            expected,
+            call.started_ms // 1000,
+            candidate.target.provider_tag,
+            payload.effort_sent,
+        )
+        return candidates[position:], Prepared(data, context)
     assert refusal is not None
     raise refusal
-
-
-def _prepare(
-    call: Call, request: CompletionRequest, model: Model, candidate: Candidate
-) -> Prepared:
-    payload = candidate.exchange.write_request(request, candidate.target)
-    expected = expect_usage(request, payload, model)
-    context = ReplyContext(
-        request,
-        call.request_id,
-        expected,
-        call.started_ms // 1000,
-        candidate.target.provider_tag,
-        payload.effort_sent,
-    )
-    upload = request.upload
-    return Prepared(payload.data if upload is None else upload.pack(payload.data), context)
 
 
 MAX_COMPARED_CHARS: Final = 100

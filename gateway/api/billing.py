@@ -36,7 +36,8 @@ from gateway.ledger.records import MAX_INTEGER
 
 def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> usage.Expected:
     """Estimate the input from the payload, and bound the usage that a report can plausibly state."""
-    limit, options = find_output_limit(request, model), payload.options
+    options, requested, most = payload.options, request.max_tokens, model.max_output_tokens
+    limit = requested if requested and requested < most else most
     if options.tool_calls:
         # Tools without a price are free, whether the provider reports them or not.
         priced = {k: n for k, n in options.tool_calls.items() if model.prices.base.has_tool(k)}
@@ -48,7 +49,7 @@ def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> 
     more = usage.UNBOUNDED if is_added else request.more_tokens
     return usage.Expected(
         input_tokens=likely_input,
-        limits=_bound_usage(most_input, model.max_output_tokens, limit, request.n),
+        limits=_bound_usage(most_input, most, limit, request.n),
         options=options,
         audio_tokens=request.audio_tokens,
         most_input_tokens=min(likely_input + more, most_input) if more else 0,
@@ -74,12 +75,6 @@ def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
         return request.inputs.tokens
     text_bytes = sent_bytes - request.base64_chars
     return request.file_tokens + (usage.estimate_tokens(text_bytes) if text_bytes > 0 else 0)
-
-
-def find_output_limit(request: CompletionRequest, model: Model) -> int:
-    """Return the most tokens that one choice can have: the caller's limit or the model's cap."""
-    requested, most = request.max_tokens, model.max_output_tokens
-    return requested if requested and requested < most else most
 
 
 def expect_tokens(expected: usage.Expected, output_tokens: int, price: Price) -> Tokens:

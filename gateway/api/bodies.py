@@ -48,8 +48,11 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
     Raises UnsupportedMediaType, BodyTooLarge, Overloaded, RateLimited, BodyTimeout or BadRequest.
     """
     most = min(call.gateway.config.server.max_body_mb << 20, max_bytes)
-    check_encoding(http.headers)
-    _check_type(http.headers)
+    headers = http.headers
+    if hdrs.CONTENT_ENCODING in headers:
+        check_encoding(headers)
+    if not _is_json(headers.get(hdrs.CONTENT_TYPE, "")):
+        raise errors.UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
     body = take_body(http)
     if body is not None:
         if len(body) > most:
@@ -151,23 +154,20 @@ def check_chunks(http: web.Request) -> None:
 
 def check_encoding(headers: Mapping[str, str]) -> None:
     """Refuse a body that is compressed. Raises UnsupportedMediaType."""
-    if _read_token(headers.get(hdrs.CONTENT_ENCODING, "")) not in {"", "identity"}:
+    if headers.get(hdrs.CONTENT_ENCODING, "").partition(";")[0].strip().lower() not in {
+        "",
+        "identity",
+    }:
         raise errors.UnsupportedMediaType(
             "Content-Encoding is not supported here; send the body as it is."
         )
 
 
-def _check_type(headers: Mapping[str, str]) -> None:
-    kind = _read_token(headers.get(hdrs.CONTENT_TYPE, ""))
-    # The suffix marks JSON, too (RFC 6839).
-    if kind != "application/json" and not kind.endswith("+json"):
-        raise errors.UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
-
-
 @functools.lru_cache(maxsize=64)
-def _read_token(header: str) -> str:
-    """Return a header's value in lower case, without its parameters."""
-    return header.partition(";")[0].strip().lower()
+def _is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    # The suffix marks JSON, too (RFC 6839).
+    return kind == "application/json" or kind.endswith("+json")
 
 
 def _too_large(most: int) -> errors.BodyTooLarge:

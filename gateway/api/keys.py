@@ -12,7 +12,7 @@ from gateway.api.aiohttp_insides import PacedConnection
 from gateway.api.call import Call
 from gateway.api.front import Handler
 from gateway.api.limits import Rates
-from gateway.api.shares import release
+from gateway.api.shares import count_bytes
 from gateway.api.state import Gateway
 from gateway.base import ids
 from gateway.base.deadlines import limit_seconds
@@ -59,7 +59,7 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
         finally:
             gateway.in_flight -= 1
             if call.buffered_bytes:
-                release(call)
+                count_bytes(call, -call.buffered_bytes)
             rates.release()
 
     return serve

@@ -120,13 +120,14 @@ class Rates:
 
     def take_tokens(self, estimate: int, now: float) -> None:
         """Count estimated tokens, here and above. If it raises RateLimited, nothing is counted."""
-        limited = [(level.owner, level.tokens) for level in self._levels if level.tokens]
-        for owner, bucket in limited:
-            wait = bucket.wait_seconds(estimate, now)
-            if wait > 0:
-                raise refuse_tokens(owner, bucket.limit, estimate, wait)
-        for _, bucket in limited:
-            bucket.level -= estimate
+        for level in self._levels:
+            if level.tokens is not None:
+                wait = level.tokens.wait_seconds(estimate, now)
+                if wait > 0:
+                    raise refuse_tokens(level.owner, level.tokens.limit, estimate, wait)
+        for level in self._levels:
+            if level.tokens is not None:
+                level.tokens.level -= estimate
 
     def correct_tokens(self, estimate: int, used: int) -> None:
         """Replace an estimate by the true count, here and above."""

@@ -48,7 +48,7 @@ def count_body(call: Call, size: int) -> None:
         check_share(
             budget, used, own, call.buffered_bytes + size, accounts=len(accounts), what="memory"
         )
-    _count(call, size)
+    count_bytes(call, size)
 
 
 def check_share(budget: int, used: int, own: int, mine: int, *, accounts: int, what: str) -> None:
@@ -71,7 +71,7 @@ def check_share(budget: int, used: int, own: int, mine: int, *, accounts: int, w
 
 def count_reply(call: Call, size: int) -> bool:
     """Set the bytes counted for the reply to `size`; return `may_read`."""
-    _count(call, size - call.reply_bytes)
+    count_bytes(call, size - call.reply_bytes)
     call.reply_bytes = size
     return may_read(call)
 
@@ -89,14 +89,8 @@ def may_read(call: Call) -> bool:
     return share.ahead is call
 
 
-def release(call: Call) -> None:
-    """Give back the room of a request and its reply."""
-    if call.buffered_bytes:
-        _count(call, -call.buffered_bytes)
-        call.reply_bytes = 0
-
-
-def _count(call: Call, size: int) -> None:
+def count_bytes(call: Call, size: int) -> None:
+    """Add bytes of a request or its reply to those in memory; a negative size gives room back."""
     assert call.key is not None
     gateway, account = call.gateway, call.key.account.id
     share = gateway.shares.get(account)
@@ -105,6 +99,8 @@ def _count(call: Call, size: int) -> None:
     gateway.buffered_bytes += size
     share.buffered_bytes += size
     call.buffered_bytes += size
+    if not call.buffered_bytes:
+        call.reply_bytes = 0
     if size < 0 and share.ahead is call:
         share.ahead = None  # it becomes `ahead` again if it still needs to
     # Accounts without buffered bytes must not lower the equal part of the others.

@@ -11,6 +11,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Final
 
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -20,7 +21,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.call import Call, make_headers
-from gateway.api.shares import SMALL_BYTES, count_reply, release
+from gateway.api.shares import SMALL_BYTES, count_bytes, count_reply
 from gateway.base.deadlines import Clock
 from gateway.base.errors import GatewayError, drop_frames
 from gateway.base.tasks import spawn
@@ -312,7 +313,7 @@ class JsonReply(web.StreamResponse):
                 transport.write(body[start : start + PIECE_BYTES])
                 await drain(request)
         finally:
-            release(call)
+            count_bytes(call, -call.buffered_bytes)
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: the head states the body's length."""
@@ -325,7 +326,7 @@ class JsonReply(web.StreamResponse):
             connection = "Connection: keep-alive\r\n" if self._keep_alive else ""
         elif not self._keep_alive:
             connection = "Connection: close\r\n"
-        own = "".join([f"{name}: {value}\r\n" for name, value in self._headers.items()])
+        own = "".join(starmap("{}: {}\r\n".format, self._headers.items()))
         return (
             f"HTTP/{version} 200 OK\r\n{own}Content-Type: application/json\r\n"
             f"Content-Length: {len(self._json)}\r\nDate: {rfc822_formatted_time()}\r\n"

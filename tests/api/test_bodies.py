@@ -16,7 +16,7 @@ from hypothesis import given
 
 from gateway.api.bodies import LOOP_BYTES, LOOP_VALUES, is_large, parse_large
 from gateway.api.routes import make_routes
-from gateway.api.shares import count_body, count_reply, may_read, release
+from gateway.api.shares import count_body, count_bytes, count_reply, may_read
 from gateway.api.state import Gateway
 from gateway.base.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
 from gateway.base.turns import REST_SECONDS, LargeBodies
@@ -220,7 +220,7 @@ def play_share(gateway: Gateway, calls: dict[str, Any], step: str) -> str:
                 accounts = " ".join(map(str, gateway.shares))
                 return f"{call.buffered_bytes / MIB:g}M of {gateway.buffered_bytes / MIB:g}M of {accounts}"
             case "ends":
-                release(call)
+                count_bytes(call, -call.buffered_bytes)
             case _:
                 raise AssertionError(step)
     except (RateLimited, Overloaded) as refusal:

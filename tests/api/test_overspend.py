@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from gateway.api.billing import Bill, expect_usage, find_output_limit, open_bill
+from gateway.api.billing import Bill, expect_usage, open_bill
 from gateway.api.call import Call
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
@@ -123,7 +123,7 @@ class World:
             return
         assert before > 0
         most_nano = before - self.left_nano
-        output = find_output_limit(request, model) * request.n
+        output = count_output(request, model)
         full_nano = compute_cost_nano(
             Tokens(expected.input_tokens, output=output), model.prices.base
         )
@@ -151,7 +151,7 @@ class World:
 
     def end(self) -> None:
         one = self.in_flight.pop(self.dice.randrange(len(self.in_flight)))
-        most = find_output_limit(one.request, one.model) * one.request.n
+        most = count_output(one.request, one.model)
         tokens = Tokens(one.input_tokens, output=self.dice.randrange(1, most + 1))
         pipeline = cast("Any", SimpleNamespace(measure=lambda: Metered(tokens, estimated=False)))
         _ = one.bill.settle(COMPLETE, None, pipeline)
@@ -164,6 +164,11 @@ class World:
             key=lambda price: compute_cost_nano(worst, price),
         )
         assert cost_nano <= compute_cost_nano(worst, dearest)
+
+
+def count_output(request: CompletionRequest, model: Model) -> int:
+    """Return the most tokens of all choices."""
+    return expect_usage(request, Payload(b"", NOTHING_SPECIAL), model).limits.estimated_output
 
 
 def make_model(dice: random.Random) -> Model:
@@ -311,7 +316,7 @@ def play_crowd(
             break
     inputs = 1 if request.inputs is None else request.inputs.count
     read = expected.input_tokens if is_text else model.max_input_tokens * inputs
-    tokens = Tokens(read, output=find_output_limit(request, model) * request.n)
+    tokens = Tokens(read, output=count_output(request, model))
     tokens.media = {"audio_input": 0 if is_text else read}
     metered = Metered(tokens, False, payload.options.tool_calls)
     most_nano = compute_cost_nano(tokens, model.prices.base, metered.tool_calls)
