@@ -15,13 +15,9 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from typing import Final, cast
 
 from aiohttp import StreamReader, hdrs, web, web_protocol, web_response
-from aiohttp.http_parser import RawRequestMessage
-from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.lingering import LINGER_BYTES, LINGER_SECONDS, Lingering
-from gateway.base.deadlines import limit_seconds
-from gateway.base.tasks import PromptFuture
+from gateway.api.lingering import LINGER_BYTES, Lingering
 from gateway.base.turns import LINGERING, Turns, find_turns
 
 READ_BYTES: Final = 64 << 10
@@ -50,7 +46,6 @@ KEPT_HEAD_BYTES: Final = 2048
 log = logging.getLogger("gateway.aiohttp_insides")
 
 WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Message = RawRequestMessage | web_protocol._ErrInfo
 Fronts = Mapping[tuple[str, str], WebHandler]
 
 
@@ -63,11 +58,9 @@ class PacedConnection(RequestHandler):
     """
 
     __slots__ = (
-        "_body", "_chunked", "_fronts", "_linger_bytes", "_lingering", "_pending", "_turns",
+        "_body", "_chunked", "_fronts", "_linger_bytes", "_lingering", "_pending", "_route", "_turns",
         "chunks", "head", "is_asked", "is_known", "made", "owner", "replied", "was_known",
     )  # fmt: skip
-
-    _waiter: PromptFuture | None
 
     def __init__(
         self, server: web.Server, fronts: Fronts, linger_bytes: int = LINGER_BYTES
@@ -77,6 +70,8 @@ class PacedConnection(RequestHandler):
         self._linger_bytes = linger_bytes
         # As the server itself makes its connections.
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)
+        self._route: WebHandler = server.request_handler
+        self._request_handler = self._handle
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.owner: Hashable = None
@@ -132,113 +127,55 @@ class PacedConnection(RequestHandler):
             self._lingering.end()
         super().connection_lost(exc)
 
-    async def start(self) -> None:
-        """Serve one request after the other, in this task.
+    def _handle(self, http: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        """Call the handler of a request; aiohttp's router is asked only for paths with variables."""
+        handler = None
+        if hdrs.EXPECT not in http.headers:  # a step before the handler
+            handler = self._fronts.get((http.method, http.raw_path))
+        return (handler or self._route)(cast("web.Request", http))
 
-        aiohttp's own version makes a task of each request, which takes two more turns of the loop.
-        """
-        while not self._force_close:
-            if not self._messages:
-                # `parse` lets the task go on, so a request is served in the turn in which it is read.
-                self._waiter = PromptFuture(loop=self._loop)
-                try:
-                    await self._waiter
-                finally:
-                    self._waiter = None
-            else:
-                await asyncio.sleep(0)  # other connections get a turn between pipelined requests
-                if self._force_close:  # the connection was lost meanwhile
-                    break
-            message, payload = self._messages.popleft()
-            if self._parser is not None:
-                self._parser.message_consumed()
-            if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
-                self._resume_reading_if_drained()
-            if not await self._serve(message, payload):
-                break
-            # No timer of aiohttp's: the watch of all connections ends those that idle too long.
-            self.replied = self._loop.time()
-        if not self._force_close:
-            self._task_handler = None
-            if self.transport is not None:
-                self.transport.close()
-
-    async def _serve(self, message: Message, payload: StreamReader) -> bool:
-        """Serve a request; return whether the connection may serve another one."""
-        request, handler = self._begin(message, payload)
-        try:
-            try:
-                response = await handler(request)
-            except Exception as error:  # noqa: BLE001 - it is told apart there
-                response = self.handle_error(request, 500, error)
-            self._end(message, payload, response)
-            if self._upgraded:  # an upgraded protocol takes the bytes after the request
-                await self.finish_response(request, response, None)
-            else:
-                await response.prepare(request)
-                await response.write_eof()
-            self._request_in_progress = False
-            self._keepalive = bool(response._keep_alive)
-            if self._lingering is not None:
-                await self._lingering.wait()
-            elif not payload.is_eof():
-                await self._read_rest(payload)
-        except ConnectionError:
-            return False
-        except Exception:
-            log.exception("a connection's request could not be answered")
-            self.force_close()
-        except BaseException:
-            self.force_close()
-            raise
-        finally:
-            self._current_request, self._request_in_progress = None, False
-            if self._handler_waiter is not None:
-                self._handler_waiter.set_result(None)
-            del request._task  # a cycle, which would keep the request
-        return self._keepalive and not self._close and not self._force_close
-
-    def _begin(self, message: Message, payload: StreamReader) -> tuple[web.Request, WebHandler]:
-        """Make the request of a message, and find its handler."""
-        assert self._manager is not None
-        assert self._request_factory is not None
-        handler: WebHandler | None = self._request_handler
-        self._manager.requests_count += 1
-        if isinstance(message, web_protocol._ErrInfo):
-            handler, message = self._make_error_handler(message), web_protocol.ERROR
-        elif hdrs.EXPECT not in message.headers:  # a step before the handler
-            handler = self._fronts.get((message.method, message.path), handler)
-        assert handler is not None
-        task = self._task_handler or asyncio.current_task()
-        assert task is not None
-        writer = StreamWriter(self, self._loop)
-        request = cast("web.Request", self._request_factory(message, payload, self, writer, task))
-        self._current_request, self._request_in_progress = request, True
-        return request, handler
-
-    def _end(self, message: Message, payload: StreamReader, response: web.StreamResponse) -> None:
-        """Note that the handler is done: the reply begins, the last one if too much is unread."""
-        self._current_request = None
+    async def finish_response(
+        self, request: web.BaseRequest, response: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Write a reply; it is the connection's last one if too much of the request is unread."""
         self.head, self.is_asked = b"", False
-        if not _may_go_on(message, payload) and self.transport is not None:
-            response.force_close()
-            # No client that means well sends tiny chunks, and others wait while they are read.
-            most = READ_BYTES if self.has_tiny_chunks() else self._linger_bytes
-            self._pending, self.owner, self._body = b"", LINGERING, None
-            if type(payload) is StreamReader:  # it would keep what came until the connection ends
-                payload._buffer.clear()
-                payload._http_chunk_splits = None
-            self._lingering = Lingering(self.transport, most, self._lingering_time)
+        # Their bodies are plain text, which no SDK reads as an error.
+        if isinstance(response, web.HTTPException):
+            response = self.handle_error(request, response.status, response)
+        if not request.content.is_eof() or request._message is web_protocol.ERROR:
+            self._drop_rest(request, response)
+        response, is_lost = await super().finish_response(request, response, start_time)
+        self.replied = self._loop.time()
+        if self._lingering is not None and not is_lost:
+            self._request_in_progress = False
+            await self._lingering.wait()
+            self.force_close()
+        return response, is_lost
 
-    async def _read_rest(self, payload: StreamReader) -> None:
-        """Read the rest of a short body for a while; if it does not end, the connection is closed."""
-        try:
-            async with limit_seconds(self._lingering_time, LINGER_SECONDS) as limit:
-                while not payload.is_eof() and not self._force_close:
-                    await payload.readany()
-                    limit.renew()
-        except TimeoutError:
-            self.close()
+    def _drop_rest(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        """Throw away what still comes, unless it is the short rest of a body."""
+        payload = request.content
+        length = request.headers.get(hdrs.CONTENT_LENGTH, "")
+        is_told = 0 < len(length) <= MAX_LENGTH_DIGITS
+        if is_told and int(length) - payload.total_bytes <= READ_BYTES:
+            return
+        if self.transport is None:
+            return
+        response.force_close()
+        # No client that means well sends tiny chunks, and others wait while they are read.
+        most = READ_BYTES if self.has_tiny_chunks() else self._linger_bytes
+        self._pending, self.owner, self._body = b"", LINGERING, None
+        if type(payload) is StreamReader:  # it would keep what came until the connection ends
+            payload._buffer.clear()
+            payload._http_chunk_splits = None
+        self._lingering = Lingering(self.transport, most, self._lingering_time)
+
+    def log_exception(self, *args: object, **more: object) -> None:  # noqa: ARG002 - aiohttp's words
+        """Log in our own words: aiohttp's quote the request."""
+        log.error("a connection's request could not be answered", exc_info=bool(more))
+
+    def _process_keepalive(self) -> None:
+        """Do nothing, once: the watch of all connections ends those that idle too long."""
 
     @property
     def is_lingering(self) -> bool:
@@ -277,8 +214,6 @@ class PacedConnection(RequestHandler):
             elif body is not self._body:
                 self._body, self._chunked = body, getattr(message, "chunked", False)
                 self.chunks = _count_chunks(body) if self._chunked else 0
-            if self._waiter is not None and self._waiter.done():
-                self._waiter.go_on()
 
     def _parse_piece(self) -> None:
         """Parse a piece of the bytes read; the others wait for their turn."""
@@ -335,18 +270,6 @@ class PacedConnection(RequestHandler):
 def _is_dear(data: bytes) -> bool:
     """Return whether bytes may take long to parse: they are many, or have many lines."""
     return len(data) >= STRANGER_BYTES or data.count(b"\n") > CHEAP_LINES
-
-
-def _may_go_on(message: RawRequestMessage | web_protocol._ErrInfo, payload: StreamReader) -> bool:
-    """Return whether another request can follow: the rest of the body is short, if there is one."""
-    if isinstance(message, web_protocol._ErrInfo):
-        return False
-    if payload.is_eof():
-        return True
-    length = message.headers.get(hdrs.CONTENT_LENGTH)
-    if length is None or len(length) > MAX_LENGTH_DIGITS:
-        return False
-    return int(length) - payload.total_bytes <= READ_BYTES
 
 
 def _count_chunks(body: StreamReader | None) -> int:

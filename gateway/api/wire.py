@@ -102,7 +102,6 @@ class CallerConnection(PacedConnection):
         # The caller would take a second head for a part of the reply under way.
         if request.writer.output_size > 0:
             raise ConnectionError("a reply is under way")
-        # Their bodies are plain text, which no SDK reads as an error.
         if isinstance(exc, web.HTTPException):
             return self._refuse(_translate(exc.status))
         if isinstance(exc, HttpProcessingError):

@@ -187,7 +187,7 @@ async def _set_up(gateway: Gateway) -> tuple[web.AppRunner, web.Server]:
         handle_signals=False,
         # A caller that leaves must not cancel the handler, which has to settle its request.
         handler_cancellation=False,
-        # The watch of all connections ends those that idle too long; 0 arms no timer of aiohttp's.
+        # The watch of all connections ends those that idle too long, see `_process_keepalive`.
         keepalive_timeout=0,
         lingering_time=LINGER_SECONDS,
         shutdown_timeout=CLEANUP_SECONDS,

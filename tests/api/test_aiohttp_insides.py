@@ -25,18 +25,16 @@ from tests.support.rows import each_row
 from tests.support.waiting import until
 
 HANDLER = """
-_buffer_paused _close _current_request _force_close _handler_waiter _keepalive
-_lingering_time _loop _make_error_handler _manager
-_messages _msg_queue_resume_size _parser _pause_transport_reading
-_reading_paused _request_count _request_factory _request_handler
-_request_in_progress _resume_reading_if_drained _resume_transport_reading _task_handler
-_upgraded _waiter finish_response force_close handle_error resume_reading start
+_buffer_paused _current_request _lingering_time _loop _messages _pause_transport_reading
+_process_keepalive _reading_paused _request_count _request_handler _request_in_progress
+_resume_transport_reading _waiter finish_response force_close handle_error log_exception
+resume_reading
 """
 NAMES = [
     *((RequestHandler, name) for name in HANDLER.split()),
-    *((web.Server, name) for name in ("_connections", "_kwargs", "requests_count")),
-    (web.BaseRequest, "_task"),
-    *((web_protocol, name) for name in ("ERROR", "_ErrInfo")),
+    *((web.Server, name) for name in ("_connections", "_kwargs", "request_handler")),
+    (web.BaseRequest, "_message"),
+    (web_protocol, "ERROR"),
     *((web.StreamResponse, name) for name in ("_headers", "_keep_alive", "prepare", "write_eof")),
     *((StreamReader, name) for name in ("_buffer", "_http_chunk_splits", "_size")),
     (base_protocol.BaseProtocol, "writing_paused"),
