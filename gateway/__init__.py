@@ -13,7 +13,7 @@
 
 How `POST /v1/chat/completions` is served over a Messages provider: read these first, in this order.
 
-    api.wire.Wire                        bytes from the caller's socket, to aiohttp's parser
+    api.aiohttp_insides.PacedConnection  bytes from the caller's socket, to aiohttp's parser
     api.routes.add_api                   which path has which handler, in which layers
     api.front.make_front                 the outermost layer: request id, dialect, errors as replies
     api.keys.require_key                 key and account, rates, balance

@@ -4,13 +4,14 @@
                     counts of tokens, models, the caller's key, receipts, health
     front           the outermost layer: request id and dialect, errors as replies
     paths           what a caller of a path is told that is not served
-    wire            a caller's connection: bytes to aiohttp's parser, errors of bytes that are no request
+    wire            the connections of callers: errors of bytes that are no request
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
     state           the state that all requests share
     call            the record that each request carries, and the headers of its reply
     counts          counts for operators: refusals, requests to providers and their failures
-    aiohttp_insides   what is used of aiohttp beyond its documented API
+    aiohttp_insides   a caller's connection: bytes to aiohttp's parser, in turns; all else that is used of
+                    aiohttp beyond its documented API
     lingering       the end of a refused caller's connection: what it still sends is thrown away
     bodies          bodies: read within deadlines, parsed at once or in the thread
     shares          bytes of bodies and replies in memory, shared fairly among accounts

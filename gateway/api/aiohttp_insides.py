@@ -1,4 +1,4 @@
-"""The names inside aiohttp that requests and the server use.
+"""A caller's connection, and all other names inside aiohttp that requests and the server use.
 
 A test checks each name. If another version of aiohttp lacks a name, that test fails and says which,
 instead of a background task. One more module depends on aiohttp's insides: `sink` writes streams' chunks
@@ -265,6 +265,40 @@ class PacedConnection(RequestHandler):
             self.go_on()
         else:
             super()._resume_transport_reading()
+
+
+class Wire(asyncio.BufferedProtocol):
+    """The protocol of a connection's transport. It limits the bytes of one read.
+
+    With a plain protocol the event loop decides: asyncio reads 256 KiB, uvloop up to 8 MiB at once.
+    """
+
+    __slots__ = ("_connection",)
+
+    _buffer: Final = memoryview(bytearray(READ_BYTES))
+    """Shared by all connections: `buffer_updated` copies the bytes in the same call."""
+    _stranger_buffer: Final = _buffer[:STRANGER_BYTES]
+
+    def __init__(self, connection: PacedConnection) -> None:
+        self._connection = connection
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the protocol's signature
+        return self._stranger_buffer if self._connection.owner is None else self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._connection.data_received(bytes(self._buffer[:nbytes]))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
 
 
 def _is_dear(data: bytes) -> bool:

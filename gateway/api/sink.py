@@ -290,20 +290,40 @@ class JsonReply(web.StreamResponse):
 
     async def prepare(self, request: BaseRequest) -> None:
         """Send the whole reply; wait if the caller reads slowly. Raises ConnectionError."""
-        call, transport = self._call, request.transport
+        transport = request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError
         if self._keep_alive is None:
             self._keep_alive = request.keep_alive
-        head, body = self._write_head(request), self._json
-        self._json = b""  # aiohttp keeps a reply until the connection's next request
-        sent = len(body) if len(body) <= SMALL_BYTES else 0
-        transport.write(head + body[:sent])
-        unread = transport.get_write_buffer_size()
-        if sent and unread <= SMALL_BYTES:
-            return
+        version, connection = "1.1", ""
+        # HTTP/1.0 closes unless told to keep, HTTP/1.1 keeps unless told to close (RFC 9112 §9.3).
+        if request.version == HttpVersion10:
+            version = "1.0"
+            connection = "Connection: keep-alive\r\n" if self._keep_alive else ""
+        elif not self._keep_alive:
+            connection = "Connection: close\r\n"
+        body, self._json = (
+            self._json,
+            b"",
+        )  # aiohttp keeps a reply until the connection's next request
+        own = "".join(starmap("{}: {}\r\n".format, self._headers.items()))
+        head = (
+            f"HTTP/{version} 200 OK\r\n{own}Content-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nDate: {rfc822_formatted_time()}\r\n"
+            f"Server: {SERVER}\r\n{connection}\r\n"
+        ).encode("ascii")
+        first = body if len(body) <= SMALL_BYTES else b""
+        transport.write(head + first)
         # More than one small reply is unread if the caller goes on sending requests without reading.
-        count_reply(call, max(len(body), unread))
+        if not first or transport.get_write_buffer_size() > SMALL_BYTES:
+            await self._send_rest(request, transport, body, len(first))
+
+    async def _send_rest(
+        self, request: BaseRequest, transport: asyncio.Transport, body: bytes, sent: int
+    ) -> None:
+        """Send what is left of a large reply, as the caller reads; it counts in memory meanwhile."""
+        call = self._call
+        count_reply(call, max(len(body), transport.get_write_buffer_size()))
         try:
             await drain(request)
             # Written in pieces: asyncio copies what the kernel does not take at once.
@@ -317,18 +337,3 @@ class JsonReply(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: the head states the body's length."""
-
-    def _write_head(self, request: BaseRequest) -> bytes:
-        version, connection = "1.1", ""
-        # HTTP/1.0 closes unless told to keep, HTTP/1.1 keeps unless told to close (RFC 9112 §9.3).
-        if request.version == HttpVersion10:
-            version = "1.0"
-            connection = "Connection: keep-alive\r\n" if self._keep_alive else ""
-        elif not self._keep_alive:
-            connection = "Connection: close\r\n"
-        own = "".join(starmap("{}: {}\r\n".format, self._headers.items()))
-        return (
-            f"HTTP/{version} 200 OK\r\n{own}Content-Type: application/json\r\n"
-            f"Content-Length: {len(self._json)}\r\nDate: {rfc822_formatted_time()}\r\n"
-            f"Server: {SERVER}\r\n{connection}\r\n"
-        ).encode("ascii")

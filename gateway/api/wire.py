@@ -1,8 +1,7 @@
-"""A caller's connection: the bytes of one read, and errors of bytes that are no request."""
+"""A caller's connection, with errors in a dialect for bytes that are no request."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import time
@@ -12,7 +11,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
-from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection
+from gateway.api.aiohttp_insides import PacedConnection, Wire
 from gateway.api.call import Call, make_headers
 from gateway.api.front import render_error
 from gateway.api.lingering import LINGER_BYTES
@@ -25,40 +24,6 @@ from gateway.dialects.wire.base import Caller
 from gateway.extension import find_formats
 
 log = logging.getLogger("gateway.front")
-
-
-class Wire(asyncio.BufferedProtocol):
-    """The protocol of a connection's transport. It limits the bytes of one read.
-
-    With a plain protocol the event loop decides: asyncio reads 256 KiB, uvloop up to 8 MiB at once.
-    """
-
-    __slots__ = ("_connection",)
-
-    _buffer: Final = memoryview(bytearray(READ_BYTES))
-    """Shared by all connections: `buffer_updated` copies the bytes in the same call."""
-    _stranger_buffer: Final = _buffer[:STRANGER_BYTES]
-
-    def __init__(self, connection: PacedConnection) -> None:
-        self._connection = connection
-
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the protocol's signature
-        return self._stranger_buffer if self._connection.owner is None else self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._connection.data_received(bytes(self._buffer[:nbytes]))
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._connection.connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._connection.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()
 
 
 UNPARSED: Final = "_unparsed"

@@ -20,10 +20,10 @@ from gateway.api.aiohttp_insides import (
     TINY_BYTES,
     TINY_CHUNKS,
     PacedConnection,
+    Wire,
 )
 from gateway.api.bodies import has_tiny_chunks, want_body
 from gateway.api.keys import note_known
-from gateway.api.wire import Wire
 from tests.support.client import request, send_before_reading
 from tests.support.loops import on_each_loop
 from tests.support.waiting import until
