@@ -23,7 +23,7 @@ How `POST /v1/chat/completions` is served over a Messages provider: read these f
     dialects.exchanges.Exchange              a pair of dialects, such as chat over messages:
     dialects.chat.dialect.ChatCaller           checks the caller's request
     dialects.translate.chat_over_messages_request.translate_request   writes it for the provider
-    api.billing.Bill                         the expected cost, the hold, and its settlement
+    api.billing.open_bill                    the expected cost, the hold, and its settlement
     api.completions.Relay                  the driver: the hold confirmed, routes, the end
     upstream.routing.try_routes              the next route, only where no work was done
     upstream.forwarder.HttpForwarder         key and connection, and what failures mean
