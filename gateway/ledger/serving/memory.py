@@ -185,9 +185,9 @@ def take_hold(key: Key, admission: Admission) -> Hold:
     # There is no await between check and reservation, so no other request can use the same money.
     if _require_funds(key, admission) < admission.full_below_nano:
         admission.hold_nano = max(admission.full_nano, admission.hold_nano)
-    # The hold starts at 0, so that one function updates the sums of account, line and budget.
     hold = Hold(admission, key.account, key, 0, budget=key.budget)
-    _set_amount(hold, admission.hold_nano)
+    held_nano = admission.hold_nano
+    _set_amounts(hold, held_nano, max(admission.full_nano - held_nano, 0))
     return hold
 
 
@@ -246,37 +246,33 @@ def _require_funds(key: Key, admission: Admission) -> int:
 
 
 def raise_to(hold: Hold, amount_nano: int) -> None:
-    """Raise the hold to the true cost if that exceeds it."""
+    """Raise the hold to the true cost if that exceeds it; what is possible beyond it gets less."""
     if amount_nano > hold.amount_nano:
-        _set_amount(hold, amount_nano)
+        # A cost above the expected maximum is held as a whole, and nothing is left beyond.
+        _set_amounts(hold, amount_nano, max(hold.admission.full_nano - amount_nano, 0))
 
 
-def _set_amount(hold: Hold, amount_nano: int) -> None:
-    """Raise the hold and reduce the possible cost beyond it by the same amount."""
-    # If the cost exceeds the expected maximum, the hold covers it all and nothing is left beyond.
-    unheld_nano = max(hold.admission.full_nano - amount_nano, 0)
-    more_held, more_unheld = amount_nano - hold.amount_nano, unheld_nano - hold.unheld_nano
-    hold.amount_nano, hold.unheld_nano = amount_nano, unheld_nano
-    _add(hold, more_held, more_unheld)
-
-
-def _add(hold: Hold, held_nano: int, unheld_nano: int) -> None:
-    account, line, budget = hold.account, hold.key.line, hold.budget
-    account.held_nano += held_nano
-    account.unheld_nano += unheld_nano
-    line.held_nano += held_nano
-    line.unheld_nano += unheld_nano
-    if budget is not None:
-        budget.held_nano += held_nano
-        budget.unheld_nano += unheld_nano
-
-
-def drop_hold(hold: Hold) -> None:
-    """Release the hold, at most once."""
+def drop_hold(hold: Hold) -> bool:
+    """Release the hold; return False if it was released before."""
     if hold.resolved:
-        return
+        return False
     hold.resolved = True  # a late settlement must not release it again
-    _add(hold, -hold.amount_nano, -hold.unheld_nano)
+    _set_amounts(hold, 0, 0)
+    return True
+
+
+def _set_amounts(hold: Hold, held_nano: int, unheld_nano: int) -> None:
+    """Change the hold's amounts, and the sums that they are in."""
+    more_held, more_unheld = held_nano - hold.amount_nano, unheld_nano - hold.unheld_nano
+    hold.amount_nano, hold.unheld_nano = held_nano, unheld_nano
+    account, line, budget = hold.account, hold.key.line, hold.budget
+    account.held_nano += more_held
+    account.unheld_nano += more_unheld
+    line.held_nano += more_held
+    line.unheld_nano += more_unheld
+    if budget is not None:
+        budget.held_nano += more_held
+        budget.unheld_nano += more_unheld
 
 
 def make_pending_receipt(hold: Hold) -> Receipt:
