@@ -70,7 +70,7 @@ class Scene:
     async def break_ledger(self) -> None:
         """Let all commits fail, but the last one has worked: requests are let through until then."""
         assert self.ledger is not None
-        self.ledger._health.note_commit(math.inf)
+        self.ledger._health.proven_until_seconds = math.inf
         self._outage.enter_context(self.faults.fail_commits())
 
     async def mend_ledger(self) -> None:

@@ -36,7 +36,7 @@ from gateway.extras.postgres.session import (
 )
 from gateway.ledger.records import LedgerError, NodeView
 from gateway.ledger.serving.memory import Snapshot
-from gateway.ledger.serving.queue import Observations
+from gateway.ledger.serving.observer import Observations
 from gateway.ledger.sql.database import Connection
 from gateway.ledger.sql.observations import Row, write_observations
 from gateway.ledger.sql.rows import read_all, read_changed

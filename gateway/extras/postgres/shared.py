@@ -16,11 +16,11 @@ from typing import Final
 
 from gateway.base.errors import GatewayError, LedgerUnavailable
 from gateway.ledger.base import Account, Admission, Hold, Key
-from gateway.ledger.serving.health import BUSY_SECONDS, States
 from gateway.ledger.serving.ledger import Reader, ServingLedger
 from gateway.ledger.serving.memory import Memory, raise_to, take_hold
+from gateway.ledger.serving.observer import States
 from gateway.ledger.serving.queue import Item, Queue, Report, Store, fail_wait
-from gateway.ledger.serving.writer import Writer
+from gateway.ledger.serving.writer import BUSY_SECONDS, Writer
 
 log = logging.getLogger("gateway.ledger")
 
@@ -88,10 +88,9 @@ class SharedQueue(Queue):
 
     def decline(self, item: Item, error: GatewayError) -> None:
         """Fail an admission that the database refused. A void that waits for it is done, too."""
-        self._drop(item.hold)
         fail_wait(item.hold.admitted, error)
         # The caller may see the refusal before it settles; its later void must end at once.
-        self._end(self._settled(item.hold))
+        self.end(self.drop(item.hold))
 
 
 class Locks:
@@ -131,6 +130,7 @@ class Locks:
 
 class SharedWriter(Writer):
     queue: SharedQueue
+    takes_back = True
 
     def __init__(
         self,
@@ -171,12 +171,10 @@ class SharedWriter(Writer):
         super()._defer(seconds, now_seconds)
         self._locks.defer(seconds)
 
-    def _list_undecided(self) -> Container[Hold]:
-        """None: the store can take back a charge that was committed after its void had been queued."""
-        return ()
-
 
 class SharedLedger(ServingLedger):
+    decides_alone = False
+
     def __init__(
         self,
         store: Store,
@@ -201,9 +199,6 @@ class SharedLedger(ServingLedger):
         self._queue.open_holds += 1
         self._queue.admit(hold)
         return hold
-
-    async def confirm(self, hold: Hold) -> None:
-        await self._confirm_row(hold)
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
         before_nano = hold.amount_nano

@@ -27,7 +27,8 @@ from gateway.extras.postgres.shared import SharedReport
 from gateway.ledger.base import Account
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void
-from gateway.ledger.serving.queue import Item, NotPendingError, Observations, ObservingEnd, RoundEnd
+from gateway.ledger.serving.observer import Observations, ObservingEnd
+from gateway.ledger.serving.queue import Item, NotPendingError, RoundEnd
 
 log = logging.getLogger("gateway.ledger")
 
@@ -84,7 +85,7 @@ class PostgresStore:
     def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
         _ = spawn(self._run(self._work(items, polls=polls), report), name="round")
 
-    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
+    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
         _ = spawn(self._run(self._observe(observed), report), name="observing")
 
     def break_off(self) -> None:

@@ -5,7 +5,7 @@ memory    accounts and keys, as a request reads no row; the check and the reserv
           step, and their release
 queue     holds and settlements that are not committed, and who waits for them; the contract of a store,
           which carries out rounds: what it is given and what it reports
-writer    rounds: when one begins, a batch to commit, what was committed into memory
-health    whether commits work: outages, retries and their log lines; counts of refusals and of calls
-          to providers, beside the books
+writer    rounds: when one begins, a batch to commit, what was committed into memory; whether commits
+          work: outages, retries and their log lines
+observer  counts of refusals, of calls to providers and of latencies, beside the books
 """

@@ -22,7 +22,6 @@ from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
 from gateway.ledger.observation_records import RefusedView
-from gateway.ledger.serving.health import Observer
 from gateway.ledger.serving.memory import (
     Memory,
     make_pending_receipt,
@@ -30,6 +29,7 @@ from gateway.ledger.serving.memory import (
     raise_to,
     take_hold,
 )
+from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.queue import Store, fail_wait, find_failure
 from gateway.ledger.serving.writer import Writer
 
@@ -63,6 +63,9 @@ class ServingLedger:
     In memory `Account.balance_nano` is *assigned* from commits, never computed.
     """
 
+    decides_alone = True
+    """Whether no other process admits requests."""
+
     def __init__(
         self, store: Store, memory: Memory, reader: Reader, clock: Callable[[], int], writer: Writer
     ) -> None:
@@ -73,7 +76,7 @@ class ServingLedger:
         self._queue = writer.queue
         self._health = writer.health
         self._reader = reader
-        self._observer = observer = Observer(store, clock)
+        self._observer = observer = Observer(store.start_observing, clock)
         self._loop = asyncio.get_running_loop()
         # Bound here to spare each request calls that only forward.
         self.find_key = memory.find_key
@@ -134,13 +137,11 @@ class ServingLedger:
         Raises InsufficientBalance, BalanceHeld, RateLimited, LedgerUnavailable, InternalError; then
         nothing is held any more, and there is nothing to settle.
         """
-        # No other process serves. If a commit has just worked, the row may be written together with its
-        # end: `hold` checked it, so only a disk that failed a moment ago can refuse it.
-        if not self._health.is_proven(self._loop.time()):
-            await self._confirm_row(hold)
-
-    async def _confirm_row(self, hold: Hold) -> None:
-        """Return once the row is committed; void it otherwise."""
+        # If a commit has just worked, the row may be written together with its end: `hold` checked it,
+        # so only a disk that failed a moment ago can refuse it.
+        health, now_seconds = self._health, self._loop.time()
+        if self.decides_alone and health.writable and now_seconds < health.proven_until_seconds:
+            return
         try:
             await self.wait_admitted(hold)
         except LedgerUnavailable:
@@ -150,9 +151,8 @@ class ServingLedger:
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
         """Raise the hold to `amount_nano`, as the request used more than expected. It is never lowered."""
-        if hold.resolved or hold.settlement is not None or amount_nano <= hold.amount_nano:
-            return
-        raise_to(hold, amount_nano)
+        if not hold.resolved and hold.settlement is None:
+            raise_to(hold, amount_nano)
 
     async def wait_admitted(self, hold: Hold) -> None:
         """Return once the request's row is committed. Await it before the caller's first byte.
@@ -191,7 +191,8 @@ class ServingLedger:
             hold.settlement = settlement
             hold.waiting_since_seconds = self._loop.time()
             # Until the commit, other requests must not spend the cost beyond the hold.
-            raise_to(hold, settlement.cost_nano)
+            if settlement.cost_nano > hold.amount_nano:
+                raise_to(hold, settlement.cost_nano)
             if self._writer.is_ended:
                 fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             else:

@@ -185,9 +185,10 @@ def take_hold(key: Key, admission: Admission) -> Hold:
     # There is no await between check and reservation, so no other request can use the same money.
     if _require_funds(key, admission) < admission.full_below_nano:
         admission.hold_nano = max(admission.full_nano, admission.hold_nano)
-    hold = Hold(admission, key.account, key, 0, budget=key.budget)
     held_nano = admission.hold_nano
-    _set_amounts(hold, held_nano, max(admission.full_nano - held_nano, 0))
+    hold = Hold(admission, key.account, key, held_nano, budget=key.budget)
+    hold.unheld_nano = max(admission.full_nano - held_nano, 0)
+    _add(hold, held_nano, hold.unheld_nano)
     return hold
 
 
@@ -247,9 +248,12 @@ def _require_funds(key: Key, admission: Admission) -> int:
 
 def raise_to(hold: Hold, amount_nano: int) -> None:
     """Raise the hold to the true cost if that exceeds it; what is possible beyond it gets less."""
-    if amount_nano > hold.amount_nano:
+    more_nano = amount_nano - hold.amount_nano
+    if more_nano > 0:
         # A cost above the expected maximum is held as a whole, and nothing is left beyond.
-        _set_amounts(hold, amount_nano, max(hold.admission.full_nano - amount_nano, 0))
+        unheld_nano = max(hold.admission.full_nano - amount_nano, 0)
+        _add(hold, more_nano, unheld_nano - hold.unheld_nano)
+        hold.amount_nano, hold.unheld_nano = amount_nano, unheld_nano
 
 
 def drop_hold(hold: Hold) -> bool:
@@ -257,22 +261,20 @@ def drop_hold(hold: Hold) -> bool:
     if hold.resolved:
         return False
     hold.resolved = True  # a late settlement must not release it again
-    _set_amounts(hold, 0, 0)
+    _add(hold, -hold.amount_nano, -hold.unheld_nano)
     return True
 
 
-def _set_amounts(hold: Hold, held_nano: int, unheld_nano: int) -> None:
-    """Change the hold's amounts, and the sums that they are in."""
-    more_held, more_unheld = held_nano - hold.amount_nano, unheld_nano - hold.unheld_nano
-    hold.amount_nano, hold.unheld_nano = held_nano, unheld_nano
+def _add(hold: Hold, held_nano: int, unheld_nano: int) -> None:
+    """Add to the sums of all that the hold is in: its account, the key's line and the budget."""
     account, line, budget = hold.account, hold.key.line, hold.budget
-    account.held_nano += more_held
-    account.unheld_nano += more_unheld
-    line.held_nano += more_held
-    line.unheld_nano += more_unheld
+    account.held_nano += held_nano
+    account.unheld_nano += unheld_nano
+    line.held_nano += held_nano
+    line.unheld_nano += unheld_nano
     if budget is not None:
-        budget.held_nano += more_held
-        budget.unheld_nano += more_unheld
+        budget.held_nano += held_nano
+        budget.unheld_nano += unheld_nano
 
 
 def make_pending_receipt(hold: Hold) -> Receipt:

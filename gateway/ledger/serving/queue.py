@@ -18,8 +18,8 @@ from gateway.base.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.base.tasks import PromptFuture
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
-from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.serving.memory import Snapshot, drop_hold, make_void
+from gateway.ledger.serving.observer import Observations, ObservingEnd
 
 MAX_ITEMS: Final = 512
 """The most items of a batch: 33 columns of 512 rows stay below SQLite's 32,766 parameters."""
@@ -59,76 +59,11 @@ class Report:
     """Why this process must not commit anything any more."""
 
 
-RefusalKey = tuple[int, int | None, str, str]
-"""Hour, account id, code, model."""
-RefusedRow = tuple[str, int, int, str, str, str]
-"""Request id, time, account id, key id, code, named model."""
-CallKey = tuple[int, str, str]
-"""Slot, provider, upstream model."""
-LatencyKey = tuple[int, int, str, str]
-"""Hour, account id, provider, upstream model."""
-MAX_TIMES: Final = 65_536
-"""The most durations kept per group: while the ledger cannot be written, more are dropped."""
-
-
-@dataclass(slots=True)
-class RefusalSum:
-    count: int = 0
-    last_ms: int = 0
-    last_request_id: str = ""
-
-    def add(self, other: RefusalSum) -> None:
-        """Add what came later."""
-        self.count += other.count
-        self.last_ms, self.last_request_id = other.last_ms, other.last_request_id
-
-
-@dataclass(slots=True)
-class CallSum:
-    calls: int = 0
-    failures: int = 0
-    last: UpstreamFailure | None = None
-
-    def add(self, other: CallSum) -> None:
-        """Add what came later."""
-        self.calls += other.calls
-        self.failures += other.failures
-        self.last = other.last or self.last
-
-
-@dataclass(slots=True)
-class Observations:
-    """Sums that are not written yet."""
-
-    refusals: dict[RefusalKey, RefusalSum] = field(default_factory=dict)
-    refused: list[RefusedRow] = field(default_factory=list)
-    calls: dict[CallKey, CallSum] = field(default_factory=dict)
-    failures: list[UpstreamFailure] = field(default_factory=list)
-    latencies: dict[LatencyKey, list[int]] = field(default_factory=dict)
-    """First byte and total of each complete reply, one behind the other, in ms."""
-
-    def __bool__(self) -> bool:
-        return bool(self.refusals or self.calls or self.latencies)
-
-    def add(self, later: Observations) -> None:
-        for key, refusal in later.refusals.items():
-            self.refusals.setdefault(key, RefusalSum()).add(refusal)
-        self.refused += later.refused
-        for slot, call in later.calls.items():
-            self.calls.setdefault(slot, CallSum()).add(call)
-        self.failures += later.failures
-        for place, times in later.latencies.items():
-            kept = self.latencies.setdefault(place, [])
-            if len(kept) < MAX_TIMES:
-                kept += times
-
-
 class NotPendingError(Exception):
     """The request to settle does not exist or was settled before."""
 
 
 RoundEnd = Callable[[Report | BaseException], None]
-ObservingEnd = Callable[[BaseException | None], None]
 
 
 class Store(Protocol):
@@ -144,7 +79,7 @@ class Store(Protocol):
         `report` is called on the loop with the result, or with the exception of a bug.
         """
 
-    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
+    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
         """Write sums after the round under way. `report` gets None, or why they could not be written."""
 
     def break_off(self) -> None:
@@ -169,10 +104,10 @@ class Queue:
         """Holds with steps for the next batches, in order. A hold with two steps is in it once."""
         self._fresh: list[Hold] = []
         self._older: list[Hold] = []
-        """Admissions that linger; some may have been queued by now."""
+        """Admissions that linger; some may have been queued by now, as somebody waits for them."""
         self._ripening: TimerHandle | None = None
-        self._ended: list[PromptFuture] = []
-        """Waits that are over and whose tasks have not been resumed yet."""
+        self.ended: list[PromptFuture] = []
+        """Waits that are over and whose tasks the writer has not resumed yet."""
         self.open_holds = 0
         """Unresolved holds, including those that linger."""
 
@@ -199,26 +134,27 @@ class Queue:
 
     def ripen_all(self) -> None:
         """Queue all lingering rows without starting a round."""
-        while self._fresh or self._older:
-            self._age()
+        self._queue_lonely(self._older + self._fresh)
+        self._older, self._fresh = [], []
 
     def _ripen(self) -> None:
-        self._ripening = None
-        if self._age():
-            self._wake()
-        if self._fresh or self._older:
-            self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen)
-
-    def _age(self) -> bool:
-        """Queue the rows that lingered at the last call already; return whether there were any.
+        """Queue the rows that lingered at the last tick already, and begin a round if there are any.
 
         Two lists are needed because one timer serves all: each row lingers for at least one tick.
         """
-        # Rows that somebody waits for by now are queued already.
-        ripe = [one for one in self._older if one.admitted is None and one.settled is None]
+        queued, ripe = len(self.holds), self._older
         self._older, self._fresh = self._fresh, []
-        self.holds.update(dict.fromkeys(ripe))
-        return bool(ripe)
+        later = bool(self._older)
+        self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen) if later else None
+        self._queue_lonely(ripe)
+        if len(self.holds) > queued:
+            self._wake()
+
+    def _queue_lonely(self, lingering: Iterable[Hold]) -> None:
+        # Rows that somebody waits for by now are queued already.
+        for hold in lingering:
+            if hold.admitted is None and hold.settled is None:
+                self.holds[hold] = None
 
     def find(self, request_id: str) -> Hold | None:
         holds = chain(self.list_queued(), self._older, self._fresh)
@@ -226,24 +162,23 @@ class Queue:
 
     def make_batch(self) -> list[Item]:
         """Return the steps to commit next. They stay queued, as the commit may fail."""
-        holds = list(islice(self.holds, MAX_ITEMS))
-        for hold in holds:
-            # A later raise belongs to the next batch.
-            hold.raised = False
-        return [Item(hold, not hold.recorded, hold.settlement) for hold in holds]
+        items = []
+        for hold in islice(self.holds, MAX_ITEMS):
+            hold.raised = False  # a later raise belongs to the next batch
+            items.append(Item(hold, not hold.recorded, hold.settlement))
+        return items
 
     def finish(self, item: Item) -> None:
         """End the waits for a step that is committed."""
         hold = item.hold
         hold.recorded = True
-        if hold.admitted is not None:
-            self._end(hold.admitted)
+        self.end(hold.admitted)
         if hold.settlement is not item.settlement:
             return  # the settlement came or was withdrawn meanwhile: it goes into the next batch
         if item.settlement is not None:
-            self._resolve(hold)
-            assert hold.settled is not None
-            self._end(hold.settled)
+            if drop_hold(hold):
+                self.open_holds -= 1
+            self.end(hold.settled)
         if not hold.raised:  # otherwise it was raised meanwhile
             del self.holds[hold]
 
@@ -259,36 +194,23 @@ class Queue:
             hold.settlement = make_void(hold.admission)
             fail_wait(hold.settled, InternalError())
             return
-        self._drop(hold)
         fail_wait(hold.admitted, InternalError())
-        fail_wait(self._settled(hold), InternalError())
+        fail_wait(self.drop(hold), InternalError())
 
-    def _end(self, wait: PromptFuture) -> None:
-        """End a wait; `tell` resumes its task."""
-        if not wait.done():  # its task may have been cancelled
+    def end(self, wait: PromptFuture | None) -> None:
+        """End a wait, if there is one; the writer resumes its task."""
+        if wait is not None and not wait.done():  # its task may have been cancelled
             wait.set_result(None)
-            self._ended.append(wait)
+            self.ended.append(wait)
 
-    def tell(self) -> None:
-        """Resume the tasks whose waits are over, each in this call."""
-        ended, self._ended = self._ended, []
-        for wait in ended:
-            wait.go_on()
-
-    def _drop(self, hold: Hold) -> None:
+    def drop(self, hold: Hold) -> PromptFuture:
+        """Take a hold out that gets no row; return the wait that a later `settle` returns, too."""
         del self.holds[hold]
-        self._resolve(hold)
-
-    def _settled(self, hold: Hold) -> PromptFuture:
-        """Return the wait for the hold's end. A later `settle` returns the same wait."""
+        if drop_hold(hold):
+            self.open_holds -= 1
         if hold.settled is None:
             hold.settled = PromptFuture(loop=self._loop)
         return hold.settled
-
-    def _resolve(self, hold: Hold) -> None:
-        if not hold.resolved:
-            self.open_holds -= 1
-            drop_hold(hold)
 
     def defer(self, seconds: float, now_seconds: float) -> None:
         """Let waits last longer by the time in which this process did not run."""

@@ -28,7 +28,7 @@ from gateway.ledger.records import NotFound
 from gateway.ledger.sql.database import Connection, Part, read_script
 
 if TYPE_CHECKING:  # commands do without what serves
-    from gateway.ledger.serving.queue import LatencyKey, Observations, RefusedRow
+    from gateway.ledger.serving.observer import LatencyKey, Observations, RefusedRow
 
 KEPT_MS: Final = 31 * DAY_MS
 """How long counts are kept: "the last 30 days", and the day that goes on."""

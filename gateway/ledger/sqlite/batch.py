@@ -19,7 +19,8 @@ from gateway.base.prices import AppliedPrice
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.serving.queue import Item, NotPendingError, Observations
+from gateway.ledger.serving.observer import Observations
+from gateway.ledger.serving.queue import Item, NotPendingError
 from gateway.ledger.sql.database import Connection
 from gateway.ledger.sql.observations import Row, write_observations
 from gateway.ledger.sql.rows import PENDING, write_end

@@ -27,14 +27,8 @@ from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import FilesLost, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
-from gateway.ledger.serving.queue import (
-    Item,
-    NotPendingError,
-    Observations,
-    ObservingEnd,
-    Report,
-    RoundEnd,
-)
+from gateway.ledger.serving.observer import Observations, ObservingEnd
+from gateway.ledger.serving.queue import Item, NotPendingError, Report, RoundEnd
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.books import run_audit
@@ -116,7 +110,7 @@ class SqliteStore:
         work = partial(self._work, items=items, now_ms=self._clock(), polls=polls)
         self._thread.start(work, report)
 
-    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
+    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
         work = partial(self._observe, observed=observed, now_ms=self._clock())
         self._thread.start(work, report)
 

@@ -22,7 +22,8 @@ from gateway.base.errors import GatewayError
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
-from gateway.ledger.serving.queue import Item, Observations, Report
+from gateway.ledger.serving.observer import Observations
+from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed
@@ -81,7 +82,7 @@ class ScriptedStore(SqliteStore):
         self._round = timer, report
 
     def start_observing(
-        self, observed: Observations, *, report: Callable[[BaseException | None], None]
+        self, observed: Observations, report: Callable[[BaseException | None], None]
     ) -> None:
         del observed  # it is no part of the books
         asyncio.get_running_loop().call_soon(report, None)

@@ -21,7 +21,7 @@ from gateway.extras.alerts.watch import (
 from gateway.ledger import key_records
 from gateway.ledger.key_records import Allowance, BudgetStanding, Spending, find_span
 from gateway.ledger.records import Actor
-from gateway.ledger.serving.queue import CallSum, Observations
+from gateway.ledger.serving.observer import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS

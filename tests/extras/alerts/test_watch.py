@@ -26,7 +26,7 @@ from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.watch import Watch
 from gateway.ledger.key_records import BudgetStanding
-from gateway.ledger.serving.queue import CallSum, Observations
+from gateway.ledger.serving.observer import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.alerts.receiver import SECRET, Receiver, listen, verify

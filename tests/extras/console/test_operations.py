@@ -53,7 +53,7 @@ PROVIDER_FIELDS: Final = LOAD_FIELDS | {
 @pytest.fixture
 async def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Console]:
     """A gateway that writes its counts of calls and refusals at once."""
-    monkeypatch.setattr("gateway.ledger.serving.health.WRITE_SECONDS", 0.02)
+    monkeypatch.setattr("gateway.ledger.serving.observer.WRITE_SECONDS", 0.02)
     async with open_console(tmp_path, more=MORE) as console:
         yield console
 

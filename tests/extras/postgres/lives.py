@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import partial
 
 from gateway.base.errors import BalanceHeld
 from gateway.extras.postgres.shared import SharedLedger, SharedReport
 from gateway.ledger.serving.queue import Item, Report
-from gateway.ledger.serving.writer import Writer
 from tests.api.lives.ledger import ScriptedStore, Took, WatchedLedger
 from tests.api.lives.loop import Log
 
@@ -18,7 +16,7 @@ class SharedLife(WatchedLedger, SharedLedger):
     def __init__(self, store: ScriptedStore, log: Log) -> None:
         super().__init__(store, log)
         # SQLite takes no charge back.
-        vars(self._shared)["_list_undecided"] = partial(Writer._list_undecided, self._shared)
+        self._shared.takes_back = False
 
 
 def share(report: Took) -> Took:

@@ -31,7 +31,7 @@ from gateway.extras.postgres.nodes import (
 )
 from gateway.extras.postgres.session import Cursor, Session, connect
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.queue import CallSum, Observations, RefusalSum
+from gateway.ledger.serving.observer import CallSum, Observations, RefusalSum
 from gateway.ledger.sql.database import Values
 from tests.extras.postgres.databases import CUT_OFF, ask, stop_clock, wait_for_lock
 from tests.extras.postgres.test_months import END, ROW

@@ -22,7 +22,8 @@ from gateway.ledger.records import LedgerError
 from gateway.ledger.serving import ledger as ledgers
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
-from gateway.ledger.serving.queue import Item, Observations, ObservingEnd, Report, RoundEnd
+from gateway.ledger.serving.observer import Observations, ObservingEnd
+from gateway.ledger.serving.queue import Item, Report, RoundEnd
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite import schema
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
@@ -48,7 +49,7 @@ class Rounds:
             told = self.decide(items[0])
         asyncio.get_running_loop().call_later(0.01, report, told)
 
-    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
+    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
         del observed
         report(None)
 

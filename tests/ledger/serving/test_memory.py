@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, cast, get_args
+from typing import get_args
 
 import pytest
 
@@ -14,8 +14,7 @@ from gateway.base.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.serving import health as module
-from gateway.ledger.serving.health import Observer
+from gateway.ledger.serving import observer as module
 from gateway.ledger.serving.memory import (
     KEYS_BEFORE_SWEEP,
     KeyRow,
@@ -27,7 +26,7 @@ from gateway.ledger.serving.memory import (
     refuse_funds,
     take_hold,
 )
-from gateway.ledger.serving.queue import CallSum, Observations
+from gateway.ledger.serving.observer import CallSum, Observations, Observer
 from tests.ledger.contract.kit import NOW_MS, admission
 from tests.ledger.contract.test_costs import make_failure
 from tests.support.rows import each_row
@@ -187,7 +186,7 @@ class FakeStore:
         self._report: Callable[[BaseException | None], None] | None = None
 
     def start_observing(
-        self, observed: Observations, *, report: Callable[[BaseException | None], None]
+        self, observed: Observations, report: Callable[[BaseException | None], None]
     ) -> None:
         assert self._report is None, "one write at a time"
         self.written.append(observed)
@@ -202,7 +201,7 @@ class FakeStore:
 
 
 def make_observer(store: FakeStore) -> Observer:
-    return Observer(cast("Any", store), lambda: NOW_MS)
+    return Observer(store.start_observing, lambda: NOW_MS)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing
 
 import pytest
@@ -13,145 +13,11 @@ from gateway.base.tasks import PromptFuture
 from gateway.ledger.base import COMMIT_SECONDS, Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, take_hold
-from gateway.ledger.serving.queue import (
-    LINGER_SECONDS,
-    MAX_ITEMS,
-    Item,
-    Observations,
-    ObservingEnd,
-    Report,
-    RoundEnd,
-    Store,
-)
-from gateway.ledger.serving.writer import (
-    POLL_SECONDS,
-    RETRY_SECONDS,
-    SHARE_SECONDS,
-    Polls,
-    Rounds,
-    Writer,
-)
+from gateway.ledger.serving.observer import Observations, ObservingEnd
+from gateway.ledger.serving.queue import LINGER_SECONDS, MAX_ITEMS, Item, Report, RoundEnd, Store
+from gateway.ledger.serving.writer import POLL_SECONDS, RETRY_SECONDS, SHARE_SECONDS, Writer
 from tests.api.lives.loop import VirtualLoop
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
-
-LONG = 1000.0
-
-
-@pytest.fixture
-def loop() -> Iterator[VirtualLoop]:
-    with closing(VirtualLoop()) as loop:
-        yield loop
-
-
-class Play:
-    """Rounds that take no time, or end when told; `begun` are the times at which they began."""
-
-    def __init__(self, loop: VirtualLoop, do: Callable[[Rounds], object]) -> None:
-        self.begun: list[float] = []
-        self._loop = loop
-        loop.run_until_complete(self._start(do))
-
-    async def _start(self, do: Callable[[Rounds], object]) -> None:
-        self.rounds = Rounds(lambda: self.begun.append(self._loop.time()))
-        do(self.rounds)
-        await self._wait()
-
-    def then(self, do: Callable[[Rounds], object]) -> list[float]:
-        """Do something to the rounds; return how long after it each of them began."""
-        self.begun.clear()
-        began = self._loop.time()
-        self._loop.call_soon(do, self.rounds)
-        self._loop.run_until_complete(self._wait())
-        return [at - began for at in self.begun]
-
-    async def _wait(self) -> None:
-        await asyncio.sleep(LONG)
-
-
-def hurry(rounds: Rounds) -> None:
-    rounds.hurry()
-    rounds.hurry()
-
-
-def end(rounds: Rounds) -> None:
-    rounds.end_one(pauses=False)
-
-
-def pause(rounds: Rounds) -> None:
-    rounds.end_one(pauses=True)
-    rounds.hurry()
-
-
-def hurry_within(rounds: Rounds) -> None:
-    rounds.hurry_within(0.5)
-    rounds.hurry_within(0.1)
-
-
-@pytest.mark.parametrize(
-    ("do", "begun"), [(lambda _: None, []), (hurry, [0]), (hurry_within, [0.5])]
-)
-def test_a_round_begins_once_when_somebody_needs_it(
-    loop: VirtualLoop, do: Callable[[Rounds], object], begun: list[float]
-) -> None:
-    assert Play(loop, do).begun == begun
-
-
-def test_who_comes_during_a_round_gets_the_next_one(loop: VirtualLoop) -> None:
-    play = Play(loop, hurry)
-    assert play.then(hurry) == [], "one round at a time"
-    assert play.then(end) == [0]
-    assert play.then(end) == [], "nobody waits"
-    assert play.then(hurry) == [0]
-
-
-def test_a_retry_waits_its_time_whoever_hurries(loop: VirtualLoop) -> None:
-    play = Play(loop, hurry)
-    assert play.then(pause) == pytest.approx([RETRY_SECONDS])
-    assert play.then(end) == [], "its round had all that came in the pause"
-
-
-async def test_waits_of_one_time_share_a_poll_that_begins_after_them() -> None:
-    polls = Polls()
-    assert not begin(polls), "there was one a moment ago"
-    first, second = polls.ask(), polls.ask()
-    assert begin(polls)
-    late = polls.ask()
-    polls.finish()
-    assert (first.done(), second.done(), late.done()) == (True, True, False)
-    assert begin(polls)
-    polls.finish()
-    assert late.done()
-
-
-async def test_a_poll_that_failed_is_answered_by_the_next_one() -> None:
-    polls = Polls()
-    asked = polls.ask()
-    assert begin(polls)
-    assert not asked.done()
-    assert begin(polls, is_idle=True), "an idle round always polls"
-    polls.finish()
-    assert asked.done()
-
-
-async def test_rounds_under_load_poll_when_it_is_time() -> None:
-    polls, now = Polls(), asyncio.get_running_loop().time()
-    assert not polls.begin_if_due(now + POLL_SECONDS - 0.01, is_idle=False)
-    assert polls.begin_if_due(now + POLL_SECONDS + 0.01, is_idle=False)
-    assert not polls.begin_if_due(now + 2 * POLL_SECONDS, is_idle=False)
-
-
-async def test_nobody_waits_for_a_poll_behind_the_end() -> None:
-    polls = Polls()
-    looked_for, asked = polls.ask(), None
-    begin(polls)
-    asked = polls.ask()
-    asked.cancel()
-    polls.close()
-    assert looked_for.done()
-
-
-def begin(polls: Polls, *, is_idle: bool = False) -> bool:
-    return polls.begin_if_due(asyncio.get_running_loop().time(), is_idle=is_idle)
 
 
 class PlayedStore(Store):
@@ -168,7 +34,7 @@ class PlayedStore(Store):
         self.begun.append((asyncio.get_running_loop().time(), list(items), polls))
         self.reports.append(report)
 
-    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
+    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
         raise AssertionError(observed, report)
 
     def break_off(self) -> None:
@@ -193,6 +59,81 @@ def play(scene: Callable[[Writer, PlayedStore], Coroutine[object, object, None]]
 def make_hold() -> Hold:
     account = Account(1, "a", suspended=False, balance_nano=10**9)
     return take_hold(Key("k", account, KeyTerms(), Line("k")), admission())
+
+
+def ask(writer: Writer, count: int = 1) -> list[asyncio.Future[None]]:
+    return [asyncio.ensure_future(writer.refresh()) for _ in range(count)]  # noqa: TID251 - awaited
+
+
+def test_one_round_follows_another_and_a_failed_one_is_tried_after_a_pause() -> None:
+    async def scene(writer: Writer, store: PlayedStore) -> None:
+        for _ in range(3):
+            writer.hurry()
+        assert len(store.begun) == 1, "one round at a time"
+        store.end_round()
+        assert len(store.begun) == 2, "for those who came during the first one"
+        store.end_round()
+        assert len(store.begun) == 2, "nobody waits"
+        writer.hurry()
+        store.reports[-1](Report(unavailable=OSError("no")))
+        writer.hurry()
+        await asyncio.sleep(RETRY_SECONDS - 0.001)
+        assert len(store.begun) == 3, "a retry waits its time, whoever hurries"
+        await asyncio.sleep(0.002)
+        store.end_round()
+        assert len(store.begun) == 4, "the retry had all that came in the pause"
+
+    play(scene)
+
+
+def test_a_poll_is_for_those_who_asked_before_it_and_the_next_one_if_it_fails() -> None:
+    async def scene(writer: Writer, store: PlayedStore) -> None:
+        early = ask(writer, 2)
+        await asyncio.sleep(SHARE_SECONDS + 0.001)
+        (late,) = ask(writer)
+        await asyncio.sleep(0)
+        store.end_round()
+        await asyncio.gather(*early)
+        await asyncio.sleep(SHARE_SECONDS)
+        store.reports[-1](Report(unavailable=OSError("no")))
+        await asyncio.sleep(RETRY_SECONDS + 0.001)
+        assert not late.done()
+        store.end_round()
+        await late
+        assert [polls for _, _, polls in store.begun] == [True] * 3
+
+    play(scene)
+
+
+def test_rounds_under_load_poll_when_it_is_time() -> None:
+    async def scene(writer: Writer, store: PlayedStore) -> None:
+        await asyncio.sleep(POLL_SECONDS - 0.01)
+        writer.queue.add(make_hold())
+        await asyncio.sleep(0.02)
+        for _ in range(2):
+            writer.queue.add(make_hold())
+            store.end_round()
+        assert [(len(items), polls) for _, items, polls in store.begun] == [
+            (1, False),
+            (1, True),
+            (1, False),
+        ]
+
+    play(scene)
+
+
+def test_nobody_waits_for_a_poll_behind_the_end() -> None:
+    async def scene(writer: Writer, store: PlayedStore) -> None:
+        waiting, left = ask(writer, 2)
+        await asyncio.sleep(0)
+        left.cancel()
+        writer.close()
+        late = ask(writer)
+        await asyncio.sleep(0)
+        store.end_round()
+        await asyncio.gather(waiting, *late, *ask(writer))
+
+    play(scene)
 
 
 def test_an_idle_writer_wakes_four_times_a_second_to_poll(monkeypatch: pytest.MonkeyPatch) -> None:

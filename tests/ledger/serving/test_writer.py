@@ -13,9 +13,9 @@ import pytest
 from gateway.base.errors import InternalError, LedgerUnavailable
 from gateway.base.process import ExitCode
 from gateway.ledger.base import Key
-from gateway.ledger.serving.health import BUSY_SECONDS, REPEAT_SECONDS, Health
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.writer import RETRY_SECONDS
+from gateway.ledger.serving.observer import REPEAT_SECONDS
+from gateway.ledger.serving.writer import BUSY_SECONDS, RETRY_SECONDS, Health
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import (
@@ -66,7 +66,7 @@ async def test_a_full_database_is_an_outage_that_ends_by_itself(tmp_path: Path) 
 async def test_lock_of_another_process_is_an_outage_only_while_it_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.ledger.serving.health.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.ledger.serving.writer.BUSY_SECONDS", 0.05)
     place = make_place(tmp_path, credit_nano=CREDIT)
     async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)

@@ -17,7 +17,8 @@ import pytest
 
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.queue import CallSum, Item, NotPendingError, Observations, RefusalSum
+from gateway.ledger.serving.observer import CallSum, Observations, RefusalSum
+from gateway.ledger.serving.queue import Item, NotPendingError
 from gateway.ledger.sql.observations import KEPT_FAILURES
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.books import SqliteBooks

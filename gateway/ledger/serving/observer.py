@@ -1,6 +1,4 @@
-"""The state of commits; and counts of refusals, calls to providers and latencies, written apart from them.
-
-Health: when a failure becomes an outage, how it is retried, and its log lines.
+"""Counts of refusals, calls to providers and latencies, which are written apart from the books.
 
 Counting happens in memory. Every few seconds the store adds the sums to the database in a separate
 transaction. So no request waits for it, and no batch can fail because of it.
@@ -14,21 +12,13 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.base.times import HOUR_MS
 from gateway.ledger.observation_records import SLOT_MS, UpstreamFailure
-from gateway.ledger.serving.queue import CallSum, Observations, RefusalSum, Store
 
 log = logging.getLogger("gateway.ledger")
-
-PROVEN_SECONDS: Final = 1.0
-"""How long a commit counts as proof that the next will work. If the disk fills up in this time, the
-requests of this time fail and cost nothing."""
-BUSY_SECONDS: Final = 1
-"""How long a locked database is retried before it counts as an outage. Other programs' writes take
-less."""
-
 
 REPEAT_SECONDS: Final = 60
 """How long a logged state is not logged again, however often it comes and goes."""
@@ -56,54 +46,72 @@ class States:
             tell(*words)
 
 
-class Health:
-    """The writer calls a `note_` method after each round. Times are seconds of the event loop's clock."""
+RefusalKey = tuple[int, int | None, str, str]
+"""Hour, account id, code, model."""
+RefusedRow = tuple[str, int, int, str, str, str]
+"""Request id, time, account id, key id, code, named model."""
+CallKey = tuple[int, str, str]
+"""Slot, provider, upstream model."""
+LatencyKey = tuple[int, int, str, str]
+"""Hour, account id, provider, upstream model."""
+MAX_TIMES: Final = 65_536
+"""The most durations kept per group: while the ledger cannot be written, more are dropped."""
 
-    def __init__(self) -> None:
-        self._states = States("works")
-        self.writable = True
-        self.should_pause = False
-        """False if the next try may work at once: other programs' locks are short."""
-        self._busy_since_seconds: float | None = None
-        self._worked_seconds = -math.inf
 
-    def is_proven(self, now_seconds: float) -> bool:
-        """Return whether commits work, as far as that is known."""
-        return self.writable and now_seconds - self._worked_seconds < PROVEN_SECONDS
+@dataclass(slots=True)
+class RefusalSum:
+    count: int = 0
+    last_ms: int = 0
+    last_request_id: str = ""
 
-    def note_commit(self, now_seconds: float) -> None:
-        self._worked_seconds = now_seconds
+    def add(self, other: RefusalSum) -> None:
+        """Add what came later."""
+        self.count += other.count
+        self.last_ms, self.last_request_id = other.last_ms, other.last_request_id
 
-    def doubt(self) -> None:
-        """Stop trusting earlier commits: the database refused a commit that should have worked."""
-        self._worked_seconds = -math.inf
 
-    def note_success(self, now_seconds: float) -> None:
-        self.writable = True
-        self.should_pause = False
-        self._busy_since_seconds = None
-        self._states.note("works", now_seconds, log.warning, "the ledger can be written again")
+@dataclass(slots=True)
+class CallSum:
+    calls: int = 0
+    failures: int = 0
+    last: UpstreamFailure | None = None
 
-    def note_failure(self, error: Exception, now_seconds: float, *, is_brief: bool = False) -> None:
-        self.should_pause = not is_brief
-        if not self.should_pause and self._is_brief(now_seconds):
-            return
-        self.writable = False
-        self.doubt()
-        words = "the ledger cannot be written: %s"
-        self._states.note("fails", now_seconds, log.critical, words, error)
+    def add(self, other: CallSum) -> None:
+        """Add what came later."""
+        self.calls += other.calls
+        self.failures += other.failures
+        self.last = other.last or self.last
 
-    def note_hang(self, seconds: float, now_seconds: float) -> None:
-        self.writable = False
-        words = "a commit has been under way for %s s"
-        self._states.note("fails", now_seconds, log.error, words, seconds)
 
-    def _is_brief(self, now_seconds: float) -> bool:
-        """Return whether the database has been locked for a shorter time than an outage."""
-        if self._busy_since_seconds is None:
-            self._busy_since_seconds = now_seconds
-        return now_seconds - self._busy_since_seconds < BUSY_SECONDS
+@dataclass(slots=True)
+class Observations:
+    """Sums that are not written yet."""
 
+    refusals: dict[RefusalKey, RefusalSum] = field(default_factory=dict)
+    refused: list[RefusedRow] = field(default_factory=list)
+    calls: dict[CallKey, CallSum] = field(default_factory=dict)
+    failures: list[UpstreamFailure] = field(default_factory=list)
+    latencies: dict[LatencyKey, list[int]] = field(default_factory=dict)
+    """First byte and total of each complete reply, one behind the other, in ms."""
+
+    def __bool__(self) -> bool:
+        return bool(self.refusals or self.calls or self.latencies)
+
+    def add(self, later: Observations) -> None:
+        for key, refusal in later.refusals.items():
+            self.refusals.setdefault(key, RefusalSum()).add(refusal)
+        self.refused += later.refused
+        for slot, call in later.calls.items():
+            self.calls.setdefault(slot, CallSum()).add(call)
+        self.failures += later.failures
+        for place, times in later.latencies.items():
+            kept = self.latencies.setdefault(place, [])
+            if len(kept) < MAX_TIMES:
+                kept += times
+
+
+ObservingEnd = Callable[[BaseException | None], None]
+"""Gets None, or why the sums could not be written."""
 
 WRITE_SECONDS: Final = 2.0
 """How long sums wait to be written. A kill loses the sums of this time."""
@@ -117,16 +125,17 @@ they are dropped."""
 REFUSED_AT_ONCE: Final = 64
 """Refused requests of an account that are written together. A flood is counted but not kept one by one:
 it must not displace other accounts' in memory or keep the database busy."""
-
-
 COUNTLESS: Final = "refusals, calls to providers and latencies cannot be counted: %s"
 
 
 class Observer:
     """Only the event loop uses the counts. The thread gets sums that no longer change."""
 
-    def __init__(self, store: Store, clock: Callable[[], int]) -> None:
-        self._store = store
+    def __init__(
+        self, write: Callable[[Observations, ObservingEnd], None], clock: Callable[[], int]
+    ) -> None:
+        """`write` begins to write sums, as `Store.start_observing` does."""
+        self._start_writing = write
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._sums = Observations()
@@ -233,7 +242,7 @@ class Observer:
         self._under_way, self._sums = self._sums, Observations()
         self._refused.clear()
         self._written.clear()
-        self._store.start_observing(self._under_way, report=self._take_over)
+        self._start_writing(self._under_way, self._take_over)
 
     def _take_over(self, report: BaseException | None) -> None:
         """Forget the written sums; after a failure add them back and try again later."""
