@@ -34,7 +34,7 @@ JSON_BORDERS: Final = """
     extras/responses/caller extras/responses/history extras/responses/over_chat_reply
     extras/responses/replay
     dialects/wire/fields dialects/wire/jsonbytes dialects/wire/seals dialects/wire/usage
-    ledger/sql/database ledger/sql/rows
+    ledger/sql/database ledger/sql/rows ledger/sqlite/statements
     upstream/demo
     base/usage
 """

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from gateway.base.money import Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.ledger.call_records import Outcome
@@ -139,6 +141,53 @@ class Settlement:
     def is_posted(self) -> bool:
         """Return True for a charge (0 for a free model), False for a void."""
         return self.cost_nano != 0 or self.outcome == "complete"
+
+
+PENDING: Final[Mapping[str, int | str | None]] = {
+    "state": "pending",
+    "provider": None,
+    "attempts": 0,
+    "outcome": "pending",
+    "status": None,
+    "input_tokens": 0,
+    "cached_input_tokens": 0,
+    "cache_write_tokens": 0,
+    "cache_write_1h_tokens": 0,
+    "output_tokens": 0,
+    "extras": None,
+    "cost_nano": 0,
+    "estimated": 0,
+    "first_byte_ms": None,
+    "provider_cost_nano": None,
+    "reported_cost_nano": None,
+}
+"""The columns of a request that `write_end` sets, and their values until then; the hold has the provider."""
+
+
+def write_end(end: Settlement) -> dict[str, int | str | None]:
+    """Write the columns of a request that its end sets, but for its time and its charge."""
+    tokens, is_posted, extras = end.tokens, end.is_posted, None
+    if tokens.media or end.tool_calls:
+        told = {"media": dict(tokens.media), "tools": dict(end.tool_calls)}
+        extras = orjson.dumps({name: counts for name, counts in told.items() if counts}).decode()
+    return {
+        "state": "posted" if is_posted else "voided",
+        "provider": end.provider,
+        "attempts": end.attempts,
+        "outcome": end.outcome,
+        "status": end.status,
+        "input_tokens": tokens.input,
+        "cached_input_tokens": tokens.cached_input,
+        "cache_write_tokens": tokens.cache_write,
+        "cache_write_1h_tokens": tokens.cache_write_1h,
+        "output_tokens": tokens.output,
+        "extras": extras,
+        "cost_nano": end.cost_nano,
+        "estimated": int(end.estimated),
+        "first_byte_ms": end.first_byte_ms,
+        "provider_cost_nano": end.provider_cost_nano if is_posted else None,
+        "reported_cost_nano": end.reported_cost_nano if is_posted else None,
+    }
 
 
 @dataclass(slots=True, eq=False)

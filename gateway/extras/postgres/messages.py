@@ -22,10 +22,9 @@ from psycopg.pq import ExecStatus
 from gateway.base.errors import GatewayError
 from gateway.extras.postgres.shared import SharedReport
 from gateway.ledger import key_records
-from gateway.ledger.base import Hold, Settlement
+from gateway.ledger.base import Hold, Settlement, write_end
 from gateway.ledger.serving.memory import Lack, refuse_funds
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.rows import write_end
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult

@@ -208,7 +208,7 @@ class Database(ABC):
     def read_rows(self, sql: str, values: Values = ()) -> list[Any]:
         """Return the rows of a statement that gives them as one JSON array.
 
-        SQLite gives up the GIL for every row, see `sqlite.totals.run_rows`.
+        SQLite gives up the GIL for every row, see `sqlite.statements`.
         """
         (array,) = self.read_one(sql, values)
         return orjson.loads(array) if array else []

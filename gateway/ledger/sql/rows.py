@@ -17,7 +17,7 @@ from gateway.base.money import NONE, Tokens
 from gateway.base.prices import read_price
 from gateway.base.times import DAY_MS
 from gateway.ledger import key_records
-from gateway.ledger.base import Account, Key, Settlement
+from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Correction, Receipt, Spent
 from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.records import EntryKind
@@ -107,53 +107,6 @@ def make_receipt(row: Sequence[Any], corrections: list[tuple[int, str, int]]) ->
         corrections=tuple(Correction(*one) for one in corrections),
         **found,
     )
-
-
-def _write_extras(tokens: Tokens, tool_calls: Mapping[str, int]) -> str | None:
-    """Write the column `extras`: tokens of other media, and calls of tools."""
-    if not tokens.media and not tool_calls:
-        return None
-    told = {"media": dict(tokens.media), "tools": dict(tool_calls)}
-    return orjson.dumps({name: counts for name, counts in told.items() if counts}).decode()
-
-
-PENDING: Final[Mapping[str, int | str | None]] = {
-    "state": "pending",
-    "attempts": 0,
-    "outcome": "pending",
-    "status": None,
-    **dict.fromkeys(_TOKENS, 0),
-    "extras": None,
-    "cost_nano": 0,
-    "estimated": 0,
-    "first_byte_ms": None,
-    "provider_cost_nano": None,
-    "reported_cost_nano": None,
-}
-"""The columns that `write_end` sets, and their values until then; the hold has the provider."""
-
-
-def write_end(end: Settlement) -> dict[str, int | str | None]:
-    """Write the columns of a request that its end sets, but for its time and its charge."""
-    tokens, is_posted = end.tokens, end.is_posted
-    return {
-        "state": "posted" if is_posted else "voided",
-        "provider": end.provider,
-        "attempts": end.attempts,
-        "outcome": end.outcome,
-        "status": end.status,
-        "input_tokens": tokens.input,
-        "cached_input_tokens": tokens.cached_input,
-        "cache_write_tokens": tokens.cache_write,
-        "cache_write_1h_tokens": tokens.cache_write_1h,
-        "output_tokens": tokens.output,
-        "extras": _write_extras(tokens, end.tool_calls),
-        "cost_nano": end.cost_nano,
-        "estimated": int(end.estimated),
-        "first_byte_ms": end.first_byte_ms,
-        "provider_cost_nano": end.provider_cost_nano if is_posted else None,
-        "reported_cost_nano": end.reported_cost_nano if is_posted else None,
-    }
 
 
 def read_used(used: Sequence[Any]) -> tuple[Tokens, Mapping[str, int]]:

@@ -4,9 +4,9 @@ opening   opens files, as `ledger.opening` asks for it
 schema    the file: created, opened, upgraded, with the tables of extras
 backup    copies of it while others write
 files     its lock and its names; why it cannot be used, in words for operators
-batch     the transaction that moves money
-totals    the sums that it writes: of voids, of budgets
-folds     the sums and lists of charges, which are written a moment later
+batch     the transaction that moves money, and adds to what budgets have spent
+folds     sums and lists: of charges, which are written a moment later; of voids
+statements   transactions, and statements that take many rows at once
 books     implements `Books`; every row as records, and a new database made of them; the file as
           SQLite checks it, and the proof of the books
 serving   opens a `ServingLedger` on it: the lock, the audit, recovery from a crash, everything into

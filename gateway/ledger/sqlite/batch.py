@@ -4,53 +4,59 @@ BEGIN IMMEDIATE; read the touched balances; compute each entry's balance after i
 requests, entries, accounts and budgets; COMMIT. Balances are computed from what was read inside the
 transaction, so no other process's commit can be lost. Sums of the charges follow, see `folds`.
 
+A budget's sum belongs to the period at the time of the commit. It is added to while that period
+lasts. When another one has begun, or the clock was set back to an earlier one, it is read anew from
+the requests, so a late settlement or a wrong clock cannot leave it wrong.
+
 Counts beside the books are written in a transaction of their own.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, cast
 
-from gateway.base.prices import AppliedPrice
-from gateway.ledger.base import Hold, Settlement
-from gateway.ledger.key_records import Spending
+from gateway.ledger.base import PENDING, Hold, Settlement, write_end
+from gateway.ledger.key_records import Spending, find_span
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.observer import Observations
 from gateway.ledger.serving.queue import Item, NotPendingError
 from gateway.ledger.sql.database import Connection
-from gateway.ledger.sql.observations import Row, write_observations
-from gateway.ledger.sql.rows import PENDING, write_end
-from gateway.ledger.sqlite.folds import file_calls, transaction_aside
-from gateway.ledger.sqlite.schema import transaction
-from gateway.ledger.sqlite.totals import (
+from gateway.ledger.sql.observations import write_observations
+from gateway.ledger.sql.rows import sum_charges
+from gateway.ledger.sqlite.folds import count_and_file
+from gateway.ledger.sqlite.statements import (
+    Row,
     Statement,
-    charge_budgets,
-    count_voids,
-    read_numbers,
+    read_rows,
     run_all_rows,
     run_rows,
+    transaction,
+    transaction_aside,
 )
+
+Charge = tuple[Hold, Settlement]
 
 _INSERT_PRICES: Final = Statement(
     "INSERT OR IGNORE INTO prices (id, price) SELECT * FROM", "WHERE column1 NOT NULL"
 )
+_ENDED: Final = ("id", "price_id", *PENDING, "ended_ms", "charge_id")
 _OPENED: Final = (
-    "id", "account_id", "key_id", "budget_id", "model", "stream", "hold_nano", "started_ms", "price_id",
+    "account_id", "key_id", "budget_id", "model", "stream", "hold_nano", "started_ms",
 )  # fmt: skip
-_ENDED: Final = (*PENDING, "provider")
-# An itemgetter reads these fields in C, as each request needs them.
+"""The columns of a request that its end sets, and those that stay."""
+# Itemgetters read these fields in C, as each request needs them.
+_read_new: Final = itemgetter(*_ENDED, *_OPENED)
 _read_ended: Final = itemgetter(*_ENDED)
-_CLOSED: Final = (*_ENDED, "ended_ms", "charge_id")
 _INSERT_REQUESTS: Final = Statement(
-    f"INSERT INTO requests ({', '.join((*_OPENED, *_CLOSED))}) SELECT * FROM",
+    f"INSERT INTO requests ({', '.join((*_ENDED, *_OPENED))}) SELECT * FROM",
     "WHERE column1 NOT NULL",
 )
 _SETTLED: Final = ", ".join(
-    f"{name} = new.column{number}" for number, name in enumerate(("price_id", *_CLOSED), 2)
+    f"{name} = new.column{number}" for number, name in enumerate(_ENDED[1:], 2)
 )
 _SETTLE_REQUESTS: Final = Statement(
     f"UPDATE requests SET {_SETTLED} FROM",  # noqa: S608 - of constants
@@ -75,6 +81,14 @@ _READ_SPENT: Final = Statement(
     "), 0))) FROM keys WHERE id IN"
 )
 """The spending of these keys' lines, with the charges that are not in the sums yet."""
+_READ_BUDGETS: Final = Statement(
+    "SELECT json_group_array(json_array(id, period, period_day, spent_nano))"
+    " FROM budgets WHERE id IN"
+)
+_WRITE_BUDGETS: Final = Statement(
+    "UPDATE budgets SET spent_nano = new.column2, period_day = new.column3 FROM",
+    "AS new WHERE budgets.id = new.column1",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,117 +113,128 @@ def commit_requests(
     connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, known: KnownValues
 ) -> Committed:
     """Write all items in one transaction, or none; add the committed values to `known`."""
-    new = {price.id: price.text for price in map(_price, items) if price.id not in known.prices}
+    new_prices: dict[int, str] = {}
+    charges, voided, pending = list[Charge](), list[str](), list[str]()
+    for item in items:
+        end, price = item.settlement, item.hold.admission.price
+        if end is None:
+            pending.append(item.hold.admission.request_id)
+        else:
+            price = end.price
+            if end.is_posted:
+                charges.append((item.hold, end))
+            else:
+                voided.append(item.hold.admission.request_id)
+        if price.id not in known.prices:
+            new_prices[price.id] = price.text
     with transaction(connection):
         # Prices come first, as requests refer to them; a price that is there already is left alone.
-        run_rows(connection, _INSERT_PRICES, list(new.items()))
-        ended = [(i.hold, i.settlement) for i in items if i.settlement is not None]
-        charges = [(hold, settlement) for hold, settlement in ended if settlement.is_posted]
+        run_rows(connection, _INSERT_PRICES, list(new_prices.items()))
         # Requests name their charges, and are written first. The transaction has the lock for writing,
         # so nobody else takes the ids behind the last one.
-        (last,) = connection.execute(_READ_LAST).fetchone()
-        charge_ids = {hold: id_ for id_, (hold, _) in enumerate(charges, last + 1)}
-        _write_requests(connection, items, charge_ids)
+        (last_id,) = connection.execute(_READ_LAST).fetchone()
+        _write_requests(connection, items, last_id)
         # Before the entries are written: they are not in the sums yet and would count twice.
         spent = _add_spent(connection, charges, known.spent_nano)
-        balances = _post_charges(connection, charges, charge_ids, now_ms)
+        balances = _post_charges(connection, charges, last_id, now_ms)
         # Budgets may be summed up anew from the requests, so those are written by now.
-        spendings = charge_budgets(connection, charges, now_ms)
-        voided = [hold.admission.request_id for hold, end in ended if not end.is_posted]
-        count_voids(connection, voided)
-        file_calls(connection, items)
+        spendings = _charge_budgets(connection, charges, now_ms)
+        if voided or pending:
+            count_and_file(connection, voided, pending)
     # Only after the commit: values of a batch that was rolled back are not in the database.
-    known.prices.update(new)
+    known.prices.update(new_prices)
     known.spent_nano.update(spent)
     return Committed(balances, spent, spendings)
 
 
+def _write_requests(connection: sqlite3.Connection, items: Sequence[Item], last_id: int) -> None:
+    """Insert or settle the requests; their charges get the ids behind the last entry's."""
+    new, ended = list[Row](), list[Row]()
+    for item in items:
+        hold, admission, end = item.hold, item.hold.admission, item.settlement
+        row: dict[str, int | str | None] = {"id": admission.request_id, "charge_id": None}
+        if end is None:
+            row |= PENDING
+            row |= {"provider": admission.provider, "price_id": admission.price.id}
+            row["ended_ms"] = None
+        else:
+            row |= write_end(end)
+            row["price_id"], row["ended_ms"] = end.price.id, end.ended_ms
+            if end.is_posted:
+                last_id += 1
+                row["charge_id"] = last_id
+        if not item.insert:
+            ended.append(_read_ended(row))
+            continue
+        row["account_id"], row["key_id"] = hold.account.id, hold.key.id
+        row["budget_id"] = None if hold.budget is None else hold.budget.id
+        row["model"], row["stream"] = admission.model, admission.stream
+        row["hold_nano"], row["started_ms"] = admission.hold_nano, admission.started_ms
+        new.append(_read_new(row))
+    run_rows(connection, _INSERT_REQUESTS, new)
+    # The statement skips requests that are not pending; the count shows it, and the batch is undone.
+    if run_rows(connection, _SETTLE_REQUESTS, ended) != len(ended):
+        raise NotPendingError("a request to settle is missing or was settled before")
+
+
+def _add_spent(
+    connection: sqlite3.Connection, charges: Sequence[Charge], known_nano: Mapping[str, int]
+) -> dict[str, int]:
+    """Return what the lines of the charged keys have spent, by their first keys."""
+    added: dict[str, int] = {}
+    for hold, end in charges:
+        origin = hold.key.line.id
+        added[origin] = added.get(origin, 0) + end.cost_nano
+    # Once for each line since the start: after that it is only this process that adds to it.
+    read = dict(read_rows(connection, _READ_SPENT, added.keys() - known_nano.keys()))
+    spent: dict[str, int] = {}
+    for origin, cost_nano in added.items():
+        spent[origin] = (read if origin in read else known_nano)[origin] + cost_nano
+        # The batch is undone then, and tried again item by item, so that only this charge fails.
+        if spent[origin] > MAX_INTEGER:
+            raise OverflowError("a key would have spent more than the ledger can keep")
+    return spent
+
+
 def _post_charges(
-    connection: sqlite3.Connection,
-    charges: Sequence[tuple[Hold, Settlement]],
-    charge_ids: Mapping[Hold, int],
-    now_ms: int,
+    connection: sqlite3.Connection, charges: Sequence[Charge], last_id: int, now_ms: int
 ) -> dict[int, int]:
     """Append an entry for each charge; return the balances of their accounts after them."""
-    balances = read_numbers(connection, _READ_BALANCES, {hold.account.id for hold, _ in charges})
+    accounts = {hold.account.id for hold, _ in charges}
+    balances: dict[int, int] = dict(read_rows(connection, _READ_BALANCES, accounts))
     rows: list[Row] = []
     # In their order: several entries may be of one account, each with the balance after it.
-    for hold, settlement in charges:
-        account_id, cost_nano = hold.account.id, settlement.cost_nano
-        balances[account_id] -= cost_nano
-        about = (hold.admission.request_id, now_ms)
-        rows.append((charge_ids[hold], account_id, -cost_nano, balances[account_id], *about))
+    for entry_id, (hold, end) in enumerate(charges, last_id + 1):
+        account_id = hold.account.id
+        balances[account_id] -= end.cost_nano
+        about = (balances[account_id], hold.admission.request_id, now_ms)
+        rows.append((entry_id, account_id, -end.cost_nano, *about))
     run_rows(connection, _INSERT_CHARGES, rows)
     run_rows(connection, _WRITE_BALANCES, list(balances.items()))
     return balances
 
 
-def _add_spent(
-    connection: sqlite3.Connection,
-    charges: Iterable[tuple[Hold, Settlement]],
-    known_nano: Mapping[str, int],
-) -> dict[str, int]:
-    """Return what the lines of the charged keys have spent, by their first keys."""
-    added: dict[str, int] = {}
-    for hold, settlement in charges:
-        origin = hold.key.line.id
-        added[origin] = added.get(origin, 0) + settlement.cost_nano
-    # Once for each line since the start: after that it is only this process that adds to it.
-    read = read_numbers(connection, _READ_SPENT, added.keys() - known_nano.keys())
-    spent = {
-        origin: (read if origin in read else known_nano)[origin] + cost_nano
-        for origin, cost_nano in added.items()
-    }
-    # The batch is undone then, and tried again item by item, so that only this charge fails.
-    if any(one > MAX_INTEGER for one in spent.values()):
-        raise OverflowError("a key would have spent more than the ledger can keep")
-    return spent
-
-
-def _write_requests(
-    connection: sqlite3.Connection, items: Sequence[Item], charge_ids: Mapping[Hold, int]
-) -> None:
-    new, known = list[Row](), list[Row]()
-    for item in items:
-        end = _close(item, charge_ids.get(item.hold))
-        if item.insert:
-            new.append((*_open(item), *end))
+def _charge_budgets(
+    connection: sqlite3.Connection, charges: Sequence[Charge], now_ms: int
+) -> dict[int, Spending]:
+    """Add charges whose requests are written to their budgets; return what these have spent."""
+    ends: dict[int, list[Settlement]] = {}
+    for hold, end in charges:
+        if hold.budget is not None:
+            ends.setdefault(hold.budget.id, []).append(end)
+    spendings = {}
+    for budget_id, period, period_day, spent_nano in read_rows(connection, _READ_BUDGETS, ends):
+        span = find_span(period, now_ms)
+        if span.first_day == period_day:
+            # A request that ended in the period before has no part in this sum.
+            added = (one.cost_nano for one in ends[budget_id] if span.contains(one.ended_ms))
+            spendings[budget_id] = Spending(span, spent_nano + sum(added))
         else:
-            known.append((item.request_id, _price(item).id, *end))
-    run_rows(connection, _INSERT_REQUESTS, new)
-    # The statement skips requests that are not pending; the count shows it, and the batch is undone.
-    if run_rows(connection, _SETTLE_REQUESTS, known) != len(known):
-        raise NotPendingError("a request to settle is missing or was settled before")
-
-
-def _open(item: Item) -> Row:
-    """Return the columns known at admission."""
-    hold, admission = item.hold, item.hold.admission
-    return (
-        admission.request_id,
-        hold.account.id,
-        hold.key.id,
-        None if hold.budget is None else hold.budget.id,
-        admission.model,
-        admission.stream,
-        admission.hold_nano,
-        admission.started_ms,
-        _price(item).id,
-    )
-
-
-def _close(item: Item, charge_id: int | None) -> Row:
-    """Return the columns `_CLOSED` of the end, or of a pending request."""
-    end = item.settlement
-    if end is None:
-        pending = {**PENDING, "provider": item.hold.admission.provider}
-        return (*_read_ended(pending), None, charge_id)
-    return (*_read_ended(write_end(end)), end.ended_ms, charge_id)
-
-
-def _price(item: Item) -> AppliedPrice:
-    """Return the price that applied or, until the end, the one that the hold was computed from."""
-    return item.hold.admission.price if item.settlement is None else item.settlement.price
+            # The requests tell, those of this batch among them: they are written already.
+            spendings[budget_id] = Spending(span, sum_charges(connection, budget_id, span))
+    rows = [(id_, one.spent_nano, one.span.first_day) for id_, one in spendings.items()]
+    run_rows(connection, _WRITE_BUDGETS, rows)
+    return spendings
 
 
 def write_aside(connection: sqlite3.Connection, observed: Observations, now_ms: int) -> None:

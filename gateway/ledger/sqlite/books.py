@@ -28,6 +28,7 @@ from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import sync_folder, write_backup
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
+from gateway.ledger.sqlite.statements import transaction
 
 _LEFT_OUT: Final = (
     *("changes", "checkpoints", "extra_tables"),
@@ -78,7 +79,7 @@ def make_ledger(
     _remove(part)  # left by an import that was killed
     try:
         with closing(schema.connect_empty(part)) as connection:
-            with schema.transaction(connection):
+            with transaction(connection):
                 schema.make_tables(connection)
                 _insert_all(connection, records)
             report = run_audit(connection, full=True, now_ms=now_ms)
@@ -211,7 +212,7 @@ class SqliteBooks(Books):
 
     def _transaction(self) -> AbstractContextManager[None]:
         # Checked again before the commit: writes to lost files are lost.
-        return schema.transaction(self.connection, self._files.check)
+        return transaction(self.connection, self._files.check)
 
     def wait_for_others(self, milliseconds: int) -> None:
         with self.reading():
@@ -348,6 +349,6 @@ def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> Aud
         connection.execute("ROLLBACK")
     if report.ok:
         # Not within the snapshot: it began with a read, and cannot write once others have written.
-        with schema.transaction(connection):
+        with transaction(connection):
             audit.write_checkpoint(connection, last, now_ms)
     return report

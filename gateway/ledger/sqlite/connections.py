@@ -25,7 +25,8 @@ from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.database import Rows, Values
 from gateway.ledger.sql.rows import SQL, Lookups, read_all, read_changed
 from gateway.ledger.sqlite.files import explain
-from gateway.ledger.sqlite.schema import BUSY_MS, transaction
+from gateway.ledger.sqlite.schema import BUSY_MS
+from gateway.ledger.sqlite.statements import transaction
 
 log = logging.getLogger("gateway.ledger")
 

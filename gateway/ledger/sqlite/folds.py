@@ -25,19 +25,74 @@ transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import orjson
 
+from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.sql import rows
 from gateway.ledger.sql.database import PART, Values, sum_parts
-from gateway.ledger.sqlite.schema import transaction
-from gateway.ledger.sqlite.totals import OF_ALL, OF_DAY, OF_HOUR, OF_IDS, sum_up, write_additions
+from gateway.ledger.sqlite.statements import transaction_aside
 
-if TYPE_CHECKING:  # commands do without what serves
-    from gateway.ledger.serving.queue import Item
+OF_HOUR: Final = ("account_id", "hour", "model", "key_id")
+OF_DAY: Final = ("account_id", "day", "model", "key_id", "provider")
+OF_ALL: Final = ("day", "model", "provider")
+"""The columns by which there are sums in `hourly`, `daily` and `daily_totals`."""
+_TABLES: Final = (
+    ("hourly", OF_HOUR, rows.SUMS),
+    ("daily", OF_DAY, rows.DAY_SUMS),
+    ("daily_totals", OF_ALL, rows.TOTALS),
+)
+"""Their columns of places and of sums, in this order."""
+
+
+def sum_up(place: Sequence[str], sums: Sequence[str], source: str, ended: str = "ended_ms") -> str:
+    """Write the sums by place over requests that ended at some time."""
+    return f"""
+        SELECT {", ".join((*place, *sums))} FROM (
+            SELECT *, {ended} / {HOUR_MS} AS hour, {ended} / {DAY_MS} AS day FROM {source}
+        ) GROUP BY {", ".join(place)}
+    """  # noqa: S608 - of constants
+
+
+def write_additions(
+    sums: Sequence[Sequence[str]], source: str, ended: str = "ended_ms"
+) -> tuple[str, ...]:
+    """Write the statements that add such sums to what each of the tables has."""
+    return tuple(
+        f"INSERT INTO {table} {sum_up(place, columns, source, ended)}"
+        f" ON CONFLICT ({', '.join(place)}) DO UPDATE SET "
+        + ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
+        for (table, place, names), columns in zip(_TABLES, sums, strict=True)
+    )
+
+
+_FAILED: Final = [("0", "count(*)", *("0" for _ in names[2:])) for *_, names in _TABLES]
+OF_IDS: Final = "requests WHERE id IN (SELECT value FROM json_each(:ids))"
+_COUNT_VOIDS: Final = write_additions(_FAILED, OF_IDS)
+_FAIL_PENDING: Final = write_additions(
+    _FAILED, "requests WHERE state = 'pending'", "max(started_ms, :now)"
+)
+
+
+def count_and_file(
+    connection: sqlite3.Connection, voided: Sequence[str], pending: Sequence[str]
+) -> None:
+    """Count voided requests as failed, and file all that have no charge, inside their transaction."""
+    if voided:
+        for sql in _COUNT_VOIDS:
+            connection.execute(sql, {"ids": orjson.dumps(voided).decode()})
+    ids = [*voided, *pending]
+    file_all(connection, OF_IDS, {"ids": orjson.dumps(ids).decode()})
+
+
+def fail_pending(connection: sqlite3.Connection, now_ms: int) -> None:
+    """Count all pending requests as failed, inside the transaction that will void them."""
+    for sql in _FAIL_PENDING:
+        connection.execute(sql, {"now": now_ms})
+
 
 _HAS_UNFOLDED: Final = "SELECT entry_id < (SELECT coalesce(max(id), 0) FROM entries) FROM folded"
 
@@ -124,22 +179,6 @@ def _fold(connection: sqlite3.Connection) -> None:
     connection.execute(NOTE_FOLDED)
 
 
-@contextmanager
-def transaction_aside(connection: sqlite3.Connection) -> Iterator[None]:
-    """Write in a transaction that does not wait for the disk.
-
-    Commits of money do wait (`synchronous = FULL`), and would take twice as long behind this one. The
-    log stays in order: the next commit of money brings these rows to the disk, too.
-    """
-    # SQLite refuses this within a transaction.
-    connection.execute("PRAGMA synchronous = NORMAL")
-    try:
-        with transaction(connection):
-            yield
-    finally:
-        connection.execute("PRAGMA synchronous = FULL")
-
-
 _FILES: Final = (
     ("calls_by_account", ("account_id", "id", "key_id", "model")),
     ("calls_by_provider", ("provider", "id", "account_id")),
@@ -148,17 +187,6 @@ _FILES: Final = (
 """The tables that stand for indexes of requests. A call may be filed already: it was pending."""
 FILES: Final = {table: names[0] for table, names in _FILES}
 """The tables of calls, and the column that each is ordered by."""
-
-
-def file_calls(connection: sqlite3.Connection, items: Iterable[Item]) -> None:
-    """File the requests that stay pending or are voided, inside the transaction that has written them."""
-    ids = [item.request_id for item in items if _is_filed_at_once(item)]
-    if ids:
-        file_all(connection, OF_IDS, {"ids": orjson.dumps(ids).decode()})
-
-
-def _is_filed_at_once(item: Item) -> bool:
-    return item.insert if item.settlement is None else not item.settlement.is_posted
 
 
 def file_all(connection: sqlite3.Connection, calls: str, values: Values = ()) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from itertools import chain, count
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from gateway import extension
 from gateway.ledger.records import LedgerError, LedgerLocked
 from gateway.ledger.sqlite import files
 from gateway.ledger.sqlite.backup import write_backup
+from gateway.ledger.sqlite.statements import transaction
 
 VERSION: Final = 15
 """The version of `schema.sql`, kept as `PRAGMA user_version`."""
@@ -148,27 +149,6 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 def set_busy_timeout(connection: sqlite3.Connection, busy_ms: int) -> None:
     connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
-
-
-@contextmanager
-def transaction(
-    connection: sqlite3.Connection, before_commit: Callable[[], None] | None = None
-) -> Iterator[None]:
-    """BEGIN IMMEDIATE, and COMMIT at the end or ROLLBACK on any exception.
-
-    A transaction that began with a read would fail at once with SQLITE_BUSY_SNAPSHOT when
-    another process wrote meanwhile; no time-out helps there.
-    """
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        if before_commit is not None:
-            before_commit()
-        connection.execute("COMMIT")
-    finally:
-        # SQLite rolls back by itself after some errors, such as a full disk.
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _create_file(path: Path) -> None:

@@ -34,9 +34,9 @@ from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_asid
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed, ConnectionThread, SqliteReader
 from gateway.ledger.sqlite.files import FileWatch, explain, marked, primary_code, take_lock
-from gateway.ledger.sqlite.folds import fold
-from gateway.ledger.sqlite.schema import connect, set_busy_timeout, transaction
-from gateway.ledger.sqlite.totals import fail_pending
+from gateway.ledger.sqlite.folds import fail_pending, fold
+from gateway.ledger.sqlite.schema import connect, set_busy_timeout
+from gateway.ledger.sqlite.statements import transaction
 
 log = logging.getLogger("gateway.ledger")
 

@@ -24,7 +24,7 @@ from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_asid
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.ledger.sqlite.totals import ROWS_AT_ONCE
+from gateway.ledger.sqlite.statements import ROWS_AT_ONCE
 from tests.ledger.contract.kit import NOW_MS, admission, settlement, void
 from tests.ledger.contract.test_costs import make_failure
 from tests.ledger.kit import assert_sound, find_key, make_place, query

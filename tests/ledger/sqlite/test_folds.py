@@ -29,10 +29,10 @@ from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.rows import SQL, SUMS
 from gateway.ledger.sqlite.batch import Committed, KnownValues, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks, read_records, run_audit
-from gateway.ledger.sqlite.folds import fold, see_all_charges
+from gateway.ledger.sqlite.folds import OF_DAY, OF_HOUR, fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending
-from gateway.ledger.sqlite.totals import OF_DAY, OF_HOUR, Statement, read_numbers, run_rows
+from gateway.ledger.sqlite.statements import Statement, read_rows, run_rows
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import assert_sound, query
 from tests.support.memory import MEMORY
@@ -317,15 +317,15 @@ def test_each_row_is_written_and_read_once(numbers: sqlite3.Connection, count: i
     rows = [(f"id{n}", n) for n in range(count)]
     assert run_rows(numbers, INSERT, rows) == count
     assert numbers.execute("SELECT * FROM numbers").fetchall() == rows
-    assert read_numbers(numbers, READ, [id_ for id_, _ in rows]) == dict(rows)
-    assert read_numbers(numbers, READ, ["unknown"]) == {}
+    assert read_rows(numbers, READ, [id_ for id_, _ in rows]) == [list(row) for row in rows]
+    assert read_rows(numbers, READ, ["unknown"]) == []
 
 
 def test_a_connection_meets_few_statements(numbers: sqlite3.Connection) -> None:
     seen: set[str] = set()
     numbers.set_trace_callback(seen.add)
     for count in range(1, 65):
-        read_numbers(numbers, READ, [""] * count)
+        read_rows(numbers, READ, [""] * count)
     shapes = {text.count("(''") + text.count("(NULL") for text in seen}
     assert shapes == {1, 2, 4, 8, 16, 32, 64}
 
