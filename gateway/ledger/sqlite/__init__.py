@@ -10,7 +10,8 @@ statements   transactions, and statements that take many rows at once
 books     implements `Books`; every row as records, and a new database made of them; the file as
           SQLite checks it, and the proof of the books
 serving   opens a `ServingLedger` on it: the lock, the audit, recovery from a crash, everything into
-          memory; then one round after the other: look for changes, commit a batch, cut the log
-connections  the writer's on a thread of its own, and what it tells of others' commits; the reader's for
-          receipts and spending
+          memory; reads receipts and spending on a connection beside the writer's
+store     one round after the other, on a thread with the writer's connection: look for changes of
+          others, commit a batch
+polls     what a round looks at now and then: commits of others, the size of the log
 """

@@ -145,13 +145,19 @@ class FileWatch:
         """Raise FilesLost if the names have other files now, or a gateway serves from others.
 
         The whole check takes 100 µs, and the writer would spend a quarter of its time on it. So it
-        is only made when a glance, which takes 10, shows something new. A brief check does not even
-        glance unless a name in the folder was made, removed or changed.
+        is only made when a glance, which takes 10, shows something new: another file under a name, or
+        another mark. A brief check does not even glance unless a name in the folder was made, removed
+        or changed.
         """
         still = self._look_at_folders()
         if is_brief and still is not None and still == self._still:
             return
-        seen = self._glance()
+        try:
+            *files, lock = map(os.stat, self._names)
+            mark = (lock.st_dev, lock.st_ino, lock.st_mtime_ns, lock.st_size)
+            seen = [mark, *((one.st_dev, one.st_ino) for one in files)]
+        except OSError:
+            seen = None
         if seen is None or seen != self._seen:
             check_served(self._path)
             _compare(self._path, self._opened, self._serving_pid)
@@ -159,25 +165,18 @@ class FileWatch:
         self._still = still
 
     def _look_at_folders(self) -> object:
-        """Return a marker that changes with each name in the folders; None if that is not certain.
-
-        Times of files are as exact as the system's tick, so two changes in one have the same.
-        """
+        """Return a marker that changes with each name in the folders; None if that is not certain."""
+        # Times of files are as exact as the system's tick, so two changes in one have the same.
+        settled_ns = time.time_ns() - TICK_NS
+        marker = []
         try:
-            folders = list(map(os.stat, self._folders))
+            for one in map(os.stat, self._folders):
+                if one.st_mtime_ns > settled_ns:
+                    return None
+                marker.append((one.st_dev, one.st_ino, one.st_mtime_ns))
         except OSError:
             return None
-        if max(one.st_mtime_ns for one in folders) > time.time_ns() - TICK_NS:
-            return None
-        return [(one.st_dev, one.st_ino, one.st_mtime_ns) for one in folders]
-
-    def _glance(self) -> object:
-        """Return which files have the names, and when the mark was written; None if one is missing."""
-        try:
-            *files, lock = map(os.stat, self._names)
-        except OSError:
-            return None
-        return [(one.st_dev, one.st_ino) for one in (*files, lock)], lock.st_mtime_ns, lock.st_size
+        return marker
 
 
 def take_lock(path: Path) -> int:

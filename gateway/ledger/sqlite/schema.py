@@ -108,11 +108,12 @@ def _open(path: Path, *, create: bool) -> sqlite3.Connection:
     files.check_names(path)
     # mode=rw: SQLite itself must not make the file, its mode would follow the umask.
     return sqlite3.connect(
-        path.absolute().as_uri() + "?mode=rw",
-        uri=True,
-        isolation_level=None,
-        cached_statements=STATEMENTS,
+        find_address(path, "rw"), uri=True, isolation_level=None, cached_statements=STATEMENTS
     )
+
+
+def find_address(path: Path, mode: str) -> str:
+    return f"{path.absolute().as_uri()}?mode={mode}"
 
 
 def check_file(path: Path) -> bool:
@@ -138,9 +139,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         LedgerError: the file cannot be opened.
     """
     try:
-        connection = sqlite3.connect(
-            path.absolute().as_uri() + "?mode=ro", uri=True, isolation_level=None
-        )
+        connection = sqlite3.connect(find_address(path, "ro"), uri=True, isolation_level=None)
         set_busy_timeout(connection, BUSY_MS)
     except sqlite3.Error as error:
         raise files.explain(path, error) from error

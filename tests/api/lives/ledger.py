@@ -26,8 +26,8 @@ from gateway.ledger.serving.observer import Observations
 from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite.books import run_audit
-from gateway.ledger.sqlite.connections import ChangeFeed
-from gateway.ledger.sqlite.serving import SqliteStore
+from gateway.ledger.sqlite.polls import ChangeFeed
+from gateway.ledger.sqlite.store import SqliteStore
 from tests.api.lives.loop import DELAYS, Log
 from tests.ledger.kit import make_place
 from tests.support.extras import find_modules

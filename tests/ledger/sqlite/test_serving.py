@@ -18,9 +18,9 @@ from gateway.base.errors import LedgerUnavailable
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import take_hold
-from gateway.ledger.sqlite.connections import ConnectionThread, SqliteReader, _Reports
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving import interrupt_pending, open_sqlite
+from gateway.ledger.sqlite.serving import SqliteReader, interrupt_pending, open_sqlite
+from gateway.ledger.sqlite.store import ConnectionThread
 from tests.ledger.contract.kit import admission, charge, settlement
 from tests.ledger.kit import Place, find_key, make_place, query
 
@@ -222,13 +222,6 @@ async def test_reports_come_in_order_whatever_becomes_of_one(
             thread.start(partial(count, number), told.append)
     assert told == [0, 1, 2], "the last one comes before the thread is closed"
     assert len(caplog.records) == 3
-
-
-async def test_a_report_that_nobody_has_heard_is_made_when_the_thread_is_closed() -> None:
-    reports, heard = _Reports(), list[int]()
-    reports.tell(heard.append, 1)
-    reports.close()
-    assert heard == [1]
 
 
 async def test_a_wait_that_is_cancelled_loses_and_repeats_nothing() -> None:

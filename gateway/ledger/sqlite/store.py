@@ -1,0 +1,292 @@
+"""Carries out rounds in one SQLite file, on a thread that owns the writer's connection.
+
+In a round the writer looks for changes of others, then commits a batch. Failures of the database are
+reported, not raised, so that a commit is never taken for a failure because of what came after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
+
+from gateway.ledger.records import FilesLost
+from gateway.ledger.serving.observer import Observations, ObservingEnd
+from gateway.ledger.serving.queue import Item, NotPendingError, Report, RoundEnd
+from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
+from gateway.ledger.sqlite.files import FileWatch, primary_code
+from gateway.ledger.sqlite.folds import fold
+from gateway.ledger.sqlite.polls import ChangeFeed, WalKeeper
+
+log = logging.getLogger("gateway.ledger")
+
+Result = TypeVar("Result")
+Work = Callable[[sqlite3.Connection], Any]
+End = Callable[[Any], None]
+
+_WAKE_BYTES: Final = 4096
+"""Wake-ups that are taken at a time; those that are left wake the loop once more."""
+
+
+class ConnectionThread:
+    """A thread that owns a connection and runs whole functions on it, one after the other.
+
+    aiosqlite offers single statements, each with a future and a turn of the event loop. A transaction
+    of ten would queue ten times behind a busy loop, while others wait for its lock.
+    """
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
+        self._connector = connector
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._work: SimpleQueue[tuple[Work, End] | None] = SimpleQueue()
+        # `call_soon_threadsafe` makes a handle for each report, and reads the loop's pipe until that
+        # fails: a system call and an exception more for each commit.
+        self._told: deque[tuple[End, Any]] = deque()
+        self._waking, self._woken = socket.socketpair()
+        for end in (self._waking, self._woken):
+            end.setblocking(False)
+        self._loop.add_reader(self._woken.fileno(), self._take_reports)
+        # No daemon: Python waits at its end for the commit that is under way.
+        self._thread = threading.Thread(target=self._run, name="ledger")
+        self._thread.start()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, connector: Callable[[], sqlite3.Connection]
+    ) -> AsyncIterator[ConnectionThread]:
+        """Open a connection, and end it and its thread. Raises what `connector` raises."""
+        thread = cls(connector)
+        try:
+            await thread._opened
+            yield thread
+        finally:
+            await thread.close()
+
+    def start(
+        self,
+        function: Callable[[sqlite3.Connection], Result],
+        report: Callable[[Result | BaseException], None],
+    ) -> None:
+        """Run a function behind those before it; the loop then calls `report`, once.
+
+        `report` gets its result or exception. A queued function is never dropped: if nobody waits for it
+        any more, its commit must still not be lost.
+        """
+        self._work.put((function, report))
+
+    async def run(self, function: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run a function; return its result or raise its exception."""
+        wait: asyncio.Future[Result] = self._loop.create_future()
+        self.start(function, partial(_end, wait))
+        return await wait
+
+    async def close(self) -> None:
+        """End the thread behind all that it was given, while the loop can still take its reports."""
+        self._work.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._loop.remove_reader(self._woken.fileno())
+        self._take_reports()
+        self._waking.close()
+        self._woken.close()
+
+    def _run(self) -> None:
+        result: object
+        try:
+            connection = self._connector()
+        except BaseException as error:  # noqa: BLE001 - it is reported
+            self._tell(partial(_end, self._opened), error)
+            return
+        with closing(connection):
+            self._tell(partial(_end, self._opened), None)
+            while (work := self._work.get()) is not None:
+                function, report = work
+                try:
+                    result = function(connection)
+                except BaseException as error:  # noqa: BLE001 - it is reported
+                    result = error
+                self._tell(report, result)
+
+    def _tell(self, report: End, result: object) -> None:
+        """Let the loop call `report`, in the order of these calls."""
+        self._told.append((report, result))
+        with suppress(BlockingIOError):  # it is full, so the loop has yet to wake up
+            self._waking.send(b"\0")
+
+    def _take_reports(self) -> None:
+        # Before the reports, so that one that comes during them wakes the loop again.
+        with suppress(BlockingIOError):
+            self._woken.recv(_WAKE_BYTES)
+        while self._told:
+            report, result = self._told.popleft()
+            try:
+                report(result)
+            except Exception:
+                log.exception("what a ledger's thread reported could not be taken")
+
+
+def _end(wait: asyncio.Future[Result], result: Result | BaseException) -> None:
+    if wait.done():  # its task was cancelled
+        return
+    if isinstance(result, BaseException):
+        wait.set_exception(result)
+    else:
+        wait.set_result(result)
+
+
+FOLD_AT: Final = 1000
+"""Fold early above this many unfolded charges, because each slows every read by some microseconds."""
+_OUT_OF_ORDER: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Errors that are not the batch's fault: it may work later."""
+
+ITEM_ERRORS: Final = (
+    sqlite3.Error,
+    NotPendingError,
+    OverflowError,
+    UnicodeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""Errors that a bad item can raise: a constraint, a number or text that SQLite cannot store, or a
+bug of ours that only this item brings out."""
+
+
+class SqliteStore:
+    """Carries out rounds. Only its thread uses the connection and the watched state beside it."""
+
+    def __init__(
+        self,
+        thread: ConnectionThread,
+        feed: ChangeFeed,
+        wal: WalKeeper,
+        files: FileWatch,
+        *,
+        clock: Callable[[], int],
+    ) -> None:
+        self._thread = thread
+        self._feed = feed
+        self._wal = wal
+        self._files = files
+        self._clock = clock
+        self._known = KnownValues()
+        self._unfolded = 0
+        """Charges of this process since the last fold, at most."""
+        self._told = ""
+
+    @property
+    def log_bytes(self) -> int:
+        return self._wal.size_bytes
+
+    def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
+        work = partial(self._work, items=items, now_ms=self._clock(), polls=polls)
+        self._thread.start(work, report)
+
+    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
+        work = partial(self._observe, observed=observed, now_ms=self._clock())
+        self._thread.start(work, report)
+
+    def break_off(self) -> None:
+        """Leave it: nothing ends a write to a disk that is frozen."""
+
+    def _observe(
+        self, connection: sqlite3.Connection, *, observed: Observations, now_ms: int
+    ) -> None:
+        self._files.check()
+        write_aside(connection, observed, now_ms)
+
+    def _work(
+        self, connection: sqlite3.Connection, *, items: Sequence[Item], now_ms: int, polls: bool
+    ) -> Report:
+        report = Report()
+        try:
+            # Writes to lost files can never be found again.
+            self._files.check(is_brief=not polls)
+            if polls:
+                self._wal.look_after(connection, idle=not items)
+                report.snapshot = self._feed.poll(connection)
+                report.polled = True
+        except (sqlite3.Error, FilesLost) as error:
+            report.unavailable, report.is_brief = error, is_busy(error)
+            return report
+        if report.snapshot is not None:
+            # The rows lack the charges since the last fold.
+            for row in report.snapshot.keys:
+                row.spent_nano = self._known.spent_nano.get(row.origin_id, row.spent_nano)
+        # An item that was alone in its batch is refused by now.
+        if items and not self._commit(connection, items, now_ms, report) and len(items) > 1:
+            # Undone as a whole: alone, only the bad ones fail.
+            report.refused.clear()
+            for item in items:
+                # Once the database itself fails, the rest stays queued for another round.
+                if report.unavailable is None:
+                    self._commit(connection, [item], now_ms, report)
+        self._unfolded += len(report.done)
+        if self._unfolded and (polls or self._unfolded >= FOLD_AT):
+            self._fold(connection)
+        return report
+
+    def _commit(
+        self, connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, report: Report
+    ) -> bool:
+        """Commit and report; return False if the items should be retried one by one."""
+        try:
+            committed = commit_requests(connection, items, now_ms, self._known)
+        except ITEM_ERRORS as error:
+            # The items are not to blame: each of them alone would fail, too.
+            if isinstance(error, sqlite3.Error) and _is_out_of_order(error):
+                report.unavailable, report.is_brief = error, is_busy(error)
+                return True
+            report.refused.extend((item, error) for item in items)
+            return False
+        report.balances_nano.update(committed.balances_nano)
+        report.spent_nano.update(committed.spent_nano)
+        report.spendings.update(committed.spendings)
+        report.done.extend(items)
+        return True
+
+    def _fold(self, connection: sqlite3.Connection) -> None:
+        """Add new charges to the sums. If that fails, readers or the next fold do it."""
+        try:
+            fold(connection)
+        except sqlite3.Error as error:
+            told, will_be_told = f"sums cannot be written: {error}", _is_out_of_order(error)
+        else:
+            self._unfolded = 0
+            return
+        # If the database is out of order, commits tell it.
+        if not will_be_told and told != self._told:
+            log.error(told)
+            self._told = told
+
+
+def is_busy(error: Exception) -> bool:
+    """Return whether another process's transaction was in the way."""
+    return primary_code(error) == sqlite3.SQLITE_BUSY
+
+
+def _is_out_of_order(error: sqlite3.Error) -> bool:
+    return primary_code(error) in _OUT_OF_ORDER
