@@ -22,7 +22,7 @@ from gateway.base.times import unix_ms
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.nodes import ChangeFeed, Listener, Node, Upkeep, leave, register
 from gateway.extras.postgres.session import Session, connect, explain, find_clock
-from gateway.extras.postgres.shared import SharedLedger
+from gateway.extras.postgres.shared import SharedLedger, SharedWriter
 from gateway.extras.postgres.store import PostgresStore
 from gateway.extras.postgres.urls import show_url
 from gateway.ledger.base import COMMIT_SECONDS
@@ -66,10 +66,9 @@ async def open_postgres(
     upkeep = Upkeep(node, retention_months, silence_seconds=silence_seconds)
     store = PostgresStore(url, session, node, feed, upkeep, clock=clock)
     reader = PostgresReader(url)
-    ledger = SharedLedger(
-        store, memory, reader, clock, commit_seconds,
-        hang_seconds=min(notice_seconds, commit_seconds),
-    )  # fmt: skip
+    hang_seconds = min(notice_seconds, commit_seconds)
+    writer = SharedWriter(store, memory, commit_seconds=commit_seconds, hang_seconds=hang_seconds)
+    ledger = SharedLedger(store, memory, reader, clock, writer)
     listener = Listener(url, partial(_tell, asyncio.get_running_loop(), ledger))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(reader.close)

@@ -16,10 +16,10 @@ from typing import Final
 
 from gateway.base.errors import GatewayError, LedgerUnavailable
 from gateway.ledger.base import Account, Admission, Hold, Key
-from gateway.ledger.serving.ledger import Reader, ServingLedger
-from gateway.ledger.serving.memory import Memory, raise_to, take_hold
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.memory import raise_to, take_hold
 from gateway.ledger.serving.observer import States
-from gateway.ledger.serving.queue import Item, Queue, Report, Store, fail_wait
+from gateway.ledger.serving.queue import Item, Queue, Report, fail_wait
 from gateway.ledger.serving.writer import BUSY_SECONDS, Writer
 
 log = logging.getLogger("gateway.ledger")
@@ -48,9 +48,45 @@ class SharedReport(Report):
     """Accounts that are not locked any more."""
 
 
+class Locks:
+    """The accounts that another program has locked. Times are of the event loop's clock."""
+
+    def __init__(self) -> None:
+        self._since_seconds: dict[Account, float] = {}
+        """When each account's lock was first noticed."""
+        self._states = States("free")
+
+    def is_older(self, account: Account, seconds: float, now_seconds: float) -> bool:
+        return now_seconds - self._since_seconds.get(account, math.inf) >= seconds
+
+    def note(self, report: SharedReport, now_seconds: float) -> None:
+        for account in report.freed:
+            self._since_seconds.pop(account, None)
+        # Each failed try reports the same lock, which has lasted since the first report.
+        for account in report.locked:
+            self._since_seconds.setdefault(account, now_seconds)
+        lasting = [
+            one for one in self._since_seconds if self.is_older(one, BUSY_SECONDS, now_seconds)
+        ]
+        self.tell([account.name for account in lasting], now_seconds)
+
+    def tell(self, accounts: list[str], now_seconds: float) -> None:
+        if accounts:
+            named = ", ".join(accounts[:MOST_LISTED])
+            self._states.note("locked", now_seconds, log.warning, LOCKED, named)
+        else:
+            words = "no account is locked by another program any more"
+            self._states.note("free", now_seconds, log.warning, words)
+
+    def defer(self, seconds: float) -> None:
+        for account in self._since_seconds:
+            self._since_seconds[account] += seconds
+
+
 class SharedQueue(Queue):
     def __init__(self, wake: Callable[[], None]) -> None:
         super().__init__(wake)
+        self.locks = Locks()
         self._aside: dict[Account, dict[Hold, None]] = {}
         """Steps that wait for another program's lock, by account. They join a batch after
         `_take_back`."""
@@ -93,62 +129,14 @@ class SharedQueue(Queue):
         self.end(self.drop(item.hold))
 
 
-class Locks:
-    """The accounts that another program has locked. Times are of the event loop's clock."""
-
-    def __init__(self) -> None:
-        self._since_seconds: dict[Account, float] = {}
-        """When each account's lock was first noticed."""
-        self._states = States("free")
-
-    def is_older(self, account: Account, seconds: float, now_seconds: float) -> bool:
-        return now_seconds - self._since_seconds.get(account, math.inf) >= seconds
-
-    def note(self, report: SharedReport, now_seconds: float) -> None:
-        for account in report.freed:
-            self._since_seconds.pop(account, None)
-        # Each failed try reports the same lock, which has lasted since the first report.
-        for account in report.locked:
-            self._since_seconds.setdefault(account, now_seconds)
-        lasting = [
-            one for one in self._since_seconds if self.is_older(one, BUSY_SECONDS, now_seconds)
-        ]
-        self.tell([account.name for account in lasting], now_seconds)
-
-    def tell(self, accounts: list[str], now_seconds: float) -> None:
-        if accounts:
-            named = ", ".join(accounts[:MOST_LISTED])
-            self._states.note("locked", now_seconds, log.warning, LOCKED, named)
-        else:
-            words = "no account is locked by another program any more"
-            self._states.note("free", now_seconds, log.warning, words)
-
-    def defer(self, seconds: float) -> None:
-        for account in self._since_seconds:
-            self._since_seconds[account] += seconds
-
-
 class SharedWriter(Writer):
     queue: SharedQueue
+    queue_type = SharedQueue
     takes_back = True
-
-    def __init__(
-        self,
-        store: Store,
-        memory: Memory,
-        *,
-        commit_seconds: float,
-        hang_seconds: float | None = None,
-    ) -> None:
-        super().__init__(store, memory, commit_seconds=commit_seconds, hang_seconds=hang_seconds)
-        self._locks = Locks()
-
-    def _make_queue(self, wake: Callable[[], None]) -> SharedQueue:
-        return SharedQueue(wake)
 
     def is_locked(self, account: Account) -> bool:
         """Return whether another program's lock has blocked this account for `commit_seconds` or longer."""
-        return self._locks.is_older(account, self._commit_seconds, self._loop.time())
+        return self.queue.locks.is_older(account, self._commit_seconds, self._loop.time())
 
     def _end_steps(self, report: Report) -> None:
         """End the waits for declined items, too, and set the steps of locked accounts aside for a while."""
@@ -160,7 +148,7 @@ class SharedWriter(Writer):
         for item, refusal in report.declined:
             self.queue.decline(item, refusal)
         if report.locked or report.freed:
-            self._locks.note(report, self._loop.time())
+            self.queue.locks.note(report, self._loop.time())
             self.queue.set_aside(report.locked)
 
     def _is_finished(self) -> bool:
@@ -169,31 +157,16 @@ class SharedWriter(Writer):
 
     def _defer(self, seconds: float, now_seconds: float) -> None:
         super()._defer(seconds, now_seconds)
-        self._locks.defer(seconds)
+        self.queue.locks.defer(seconds)
 
 
 class SharedLedger(ServingLedger):
     decides_alone = False
-
-    def __init__(
-        self,
-        store: Store,
-        memory: Memory,
-        reader: Reader,
-        clock: Callable[[], int],
-        commit_seconds: float,
-        *,
-        hang_seconds: float | None = None,
-    ) -> None:
-        """`commit_seconds` is how long a caller waits for a commit; see `Writer` for `hang_seconds`."""
-        self._shared = SharedWriter(
-            store, memory, commit_seconds=commit_seconds, hang_seconds=hang_seconds
-        )
-        super().__init__(store, memory, reader, clock, self._shared)
+    _writer: SharedWriter
 
     def hold(self, key: Key, admission: Admission) -> Hold:
         """Have the row committed at once: it is in force for all once it is stored."""
-        if not self._health.writable or self._shared.is_locked(key.account):
+        if not self._health.writable or self._writer.is_locked(key.account):
             raise LedgerUnavailable
         hold = take_hold(key, admission)
         self._queue.open_holds += 1

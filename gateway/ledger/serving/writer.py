@@ -60,8 +60,11 @@ class Health:
 
     def note_failure(self, error: Exception, now_seconds: float, *, is_brief: bool = False) -> None:
         self.should_pause = not is_brief
-        if not self.should_pause and self._is_brief(now_seconds):
-            return
+        if is_brief:
+            if self._busy_since_seconds is None:
+                self._busy_since_seconds = now_seconds
+            if now_seconds - self._busy_since_seconds < BUSY_SECONDS:
+                return
         self.writable = False
         self.proven_until_seconds = -math.inf
         words = "the ledger cannot be written: %s"
@@ -72,16 +75,11 @@ class Health:
         words = "a commit has been under way for %s s"
         self._states.note("fails", now_seconds, log.error, words, seconds)
 
-    def _is_brief(self, now_seconds: float) -> bool:
-        """Return whether the database has been locked for a shorter time than an outage."""
-        if self._busy_since_seconds is None:
-            self._busy_since_seconds = now_seconds
-        return now_seconds - self._busy_since_seconds < BUSY_SECONDS
-
 
 class Writer:
     """Commits the queue's steps in order, and keeps memory equal to the committed state."""
 
+    queue_type: type[Queue] = Queue
     takes_back = False
     """Whether the store can take back a charge that was committed after its void had been queued."""
 
@@ -94,7 +92,7 @@ class Writer:
         hang_seconds: float | None = None,
     ) -> None:
         """`hang_seconds`: after which a round is broken off; None means `commit_seconds`."""
-        self.queue = self._make_queue(self.hurry)
+        self.queue = self.queue_type(self.hurry)
         self.health = Health()
         self.ended = asyncio.Event()
         """Set when nothing will be committed any more: after `close`, or after a bug."""
@@ -124,9 +122,6 @@ class Writer:
         self._hang_seconds = math.inf
         self._watch_due_seconds = self._loop.time() + POLL_SECONDS
         self._loop.call_at(self._watch_due_seconds, self._run, self._watch)
-
-    def _make_queue(self, wake: Callable[[], None]) -> Queue:
-        return Queue(wake)
 
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""

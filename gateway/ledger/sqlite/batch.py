@@ -222,6 +222,8 @@ def _charge_budgets(
     for hold, end in charges:
         if hold.budget is not None:
             ends.setdefault(hold.budget.id, []).append(end)
+    if not ends:
+        return {}
     spendings = {}
     for budget_id, period, period_day, spent_nano in read_rows(connection, _READ_BUDGETS, ends):
         span = find_span(period, now_ms)

@@ -111,15 +111,15 @@ class ScriptedStore(SqliteStore):
 class WatchedLedger(ServingLedger):
     """A ledger of one request, which notes what is asked of it."""
 
-    def __init__(self, store: ScriptedStore, log: Log) -> None:
+    def __init__(
+        self, store: ScriptedStore, log: Log, make_writer: Callable[..., Writer] = Writer
+    ) -> None:
         self.store, memory, nobody = store, Memory(lambda: 0), SimpleNamespace()
         nobody.read_spent = nobody.read_ended_key = nobody.read_refused = None
         memory.apply(self.store.feed.read_all(self.store.connection, 0))
         reader: Any = nobody
-        last: Any = COMMIT_SECONDS  # a shared ledger makes its writer itself
-        if not store.is_shared:
-            last = Writer(store, memory, commit_seconds=COMMIT_SECONDS)
-        super().__init__(store, memory, reader, lambda: 0, last)
+        writer = make_writer(store, memory, commit_seconds=COMMIT_SECONDS)
+        super().__init__(store, memory, reader, lambda: 0, writer)
         self._log = log
         self.is_caller_lost: Callable[[], bool] = lambda: False
         self.holds: list[Hold] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from gateway.base.errors import BalanceHeld
-from gateway.extras.postgres.shared import SharedLedger, SharedReport
+from gateway.extras.postgres.shared import SharedLedger, SharedReport, SharedWriter
 from gateway.ledger.serving.queue import Item, Report
 from tests.api.lives.ledger import ScriptedStore, Took, WatchedLedger
 from tests.api.lives.loop import Log
@@ -14,9 +14,9 @@ from tests.api.lives.loop import Log
 
 class SharedLife(WatchedLedger, SharedLedger):
     def __init__(self, store: ScriptedStore, log: Log) -> None:
-        super().__init__(store, log)
+        super().__init__(store, log, SharedWriter)
         # SQLite takes no charge back.
-        self._shared.takes_back = False
+        self._writer.takes_back = False
 
 
 def share(report: Took) -> Took:

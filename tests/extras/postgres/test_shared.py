@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gateway.base.errors import BalanceHeld, LedgerUnavailable
-from gateway.extras.postgres.shared import Locks, SharedLedger, SharedQueue, SharedReport
+from gateway.extras.postgres.shared import (
+    Locks,
+    SharedLedger,
+    SharedQueue,
+    SharedReport,
+    SharedWriter,
+)
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory
@@ -19,13 +25,19 @@ def key() -> Key:
     return Key("key_1", Account(1, "a", False, 5000), KeyTerms(), Line("key_1"))
 
 
+def open_on(rounds: Rounds, commit_seconds: float = 5) -> SharedLedger:
+    memory = Memory(lambda: NOW_MS)
+    writer = SharedWriter(rounds, memory, commit_seconds=commit_seconds)
+    return SharedLedger(rounds, memory, rounds, lambda: NOW_MS, writer)
+
+
 async def test_what_others_have_spent_is_declined_and_holds_nothing(key: Key) -> None:
     """Whoever settles it all the same, as its caller left, waits for nothing."""
     rounds = Rounds(
         report=SharedReport,
         decide=lambda item: SharedReport(declined=[(item, BalanceHeld("others"))]),
     )
-    ledger = SharedLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
+    ledger = open_on(rounds)
     hold = ledger.hold(key, admission())
     with pytest.raises(BalanceHeld, match="others"):
         await ledger.confirm(hold)
@@ -40,7 +52,7 @@ async def test_a_hold_is_full_where_the_store_says_so_and_its_raise_is_stored(ke
     rounds = Rounds(
         report=SharedReport, decide=lambda item: SharedReport(done=[item], in_full=[item])
     )
-    ledger = SharedLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
+    ledger = open_on(rounds)
     hold = ledger.hold(key, admission(100, full_nano=300))
     await ledger.confirm(hold)
     assert (hold.amount_nano, hold.unheld_nano, hold.admission.hold_nano) == (300, 0, 300)
@@ -64,7 +76,7 @@ async def test_an_account_that_is_locked_waits_and_is_refused_in_the_end(
     rounds = Rounds(
         report=SharedReport, decide=lambda item: SharedReport(locked={item.hold.account})
     )
-    ledger = SharedLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 0.1)
+    ledger = open_on(rounds, 0.1)
     hold = ledger.hold(key, admission())
     with pytest.raises(LedgerUnavailable):
         await ledger.wait_admitted(hold)
