@@ -114,7 +114,9 @@ def commit_requests(
 ) -> Committed:
     """Write all items in one transaction, or none; add the committed values to `known`."""
     new_prices: dict[int, str] = {}
-    charges, voided, pending = list[Charge](), list[str](), list[str]()
+    charges: list[Charge] = []
+    voided: list[str] = []
+    pending: list[str] = []
     for item in items:
         end, price = item.settlement, item.hold.admission.price
         if end is None:
@@ -149,7 +151,8 @@ def commit_requests(
 
 def _write_requests(connection: sqlite3.Connection, items: Sequence[Item], last_id: int) -> None:
     """Insert or settle the requests; their charges get the ids behind the last entry's."""
-    new, ended = list[Row](), list[Row]()
+    new: list[Row] = []
+    ended: list[Row] = []
     for item in items:
         hold, admission, end = item.hold, item.hold.admission, item.settlement
         row: dict[str, int | str | None] = {"id": admission.request_id, "charge_id": None}

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from gateway.ledger.records import FilesLost
 from gateway.ledger.serving.observer import Observations, ObservingEnd
@@ -29,8 +29,9 @@ from gateway.ledger.sqlite.polls import ChangeFeed, WalKeeper
 log = logging.getLogger("gateway.ledger")
 
 Result = TypeVar("Result")
-Work = Callable[[sqlite3.Connection], Any]
-End = Callable[[Any], None]
+Work = Callable[[sqlite3.Connection], object]
+End = Callable[..., None]
+"""Takes the result of some work, or the exception that it raised."""
 
 _WAKE_BYTES: Final = 4096
 """Wake-ups that are taken at a time; those that are left wake the loop once more."""
@@ -50,7 +51,7 @@ class ConnectionThread:
         self._work: SimpleQueue[tuple[Work, End] | None] = SimpleQueue()
         # `call_soon_threadsafe` makes a handle for each report, and reads the loop's pipe until that
         # fails: a system call and an exception more for each commit.
-        self._told: deque[tuple[End, Any]] = deque()
+        self._told: deque[tuple[End, object]] = deque()
         self._waking, self._woken = socket.socketpair()
         for end in (self._waking, self._woken):
             end.setblocking(False)
@@ -95,6 +96,9 @@ class ConnectionThread:
         self._work.put(None)
         await asyncio.to_thread(self._thread.join)
         self._loop.remove_reader(self._woken.fileno())
+        # Something to take: the last reports may be taken by now.
+        with suppress(BlockingIOError):
+            self._waking.send(b"\0")
         self._take_reports()
         self._waking.close()
         self._woken.close()
@@ -124,8 +128,7 @@ class ConnectionThread:
 
     def _take_reports(self) -> None:
         # Before the reports, so that one that comes during them wakes the loop again.
-        with suppress(BlockingIOError):
-            self._woken.recv(_WAKE_BYTES)
+        self._woken.recv(_WAKE_BYTES)
         while self._told:
             report, result = self._told.popleft()
             try:
