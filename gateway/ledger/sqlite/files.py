@@ -28,7 +28,7 @@ FULL_BYTES: Final = 64 << 10
 
 _FULL: Final = "the disk is full; free some space"
 _FORBIDDEN: Final = "this user may not read and write it and its folder; see who owns them"
-_SQLITE: Final = {
+REASONS: Final = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR: "the disk fails; see the kernel's log, and restore a backup if need be",
     sqlite3.SQLITE_CANTOPEN: _FORBIDDEN,
@@ -38,6 +38,7 @@ _SQLITE: Final = {
     sqlite3.SQLITE_NOTADB: "it is no ledger, or its first page is damaged; restore a backup",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup",
 }
+"""What is wrong with a database, by SQLite's primary codes of errors."""
 _SYSTEM: Final = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -85,7 +86,7 @@ def find_access_obstacle(path: Path) -> str | None:
 
 def describe(error: sqlite3.Error, code: int | None = None) -> str:
     """Describe what is wrong with a database that was open."""
-    return _join(_SQLITE.get(primary_code(error) if code is None else code), str(error))
+    return _join(REASONS.get(primary_code(error) if code is None else code), str(error))
 
 
 def _join(reason: str | None, said: str) -> str:
@@ -133,10 +134,7 @@ class FileWatch:
         self._path = path
         self._serving_pid = serving_pid
         self._opened = _identify_all(path)
-        self._names = (
-            os.fspath(path),
-            *(str(_add(path, end)) for end in ("-wal", "-shm", ".lock")),
-        )
+        self._names = tuple(map(os.fspath, (*_list_files(path), _add(path, ".lock"))))
         self._folders = tuple({os.path.dirname(name) or "." for name in self._names})  # noqa: PTH120
         self._seen: object = None
         self._still: object = None

@@ -22,7 +22,7 @@ from gateway.ledger.records import FilesLost
 from gateway.ledger.serving.observer import Observations, ObservingEnd
 from gateway.ledger.serving.queue import Item, NotPendingError, Report, RoundEnd
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
-from gateway.ledger.sqlite.files import FileWatch, primary_code
+from gateway.ledger.sqlite.files import REASONS, FileWatch, primary_code
 from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.polls import ChangeFeed, WalKeeper
 
@@ -149,19 +149,7 @@ def _end(wait: asyncio.Future[Result], result: Result | BaseException) -> None:
 FOLD_AT: Final = 1000
 """Fold early above this many unfolded charges, because each slows every read by some microseconds."""
 _OUT_OF_ORDER: Final = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
-    }
+    {*REASONS, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL}
 )
 """Errors that are not the batch's fault: it may work later."""
 
@@ -169,7 +157,6 @@ ITEM_ERRORS: Final = (
     sqlite3.Error,
     NotPendingError,
     OverflowError,
-    UnicodeError,
     LookupError,
     TypeError,
     ValueError,
