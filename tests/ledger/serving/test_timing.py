@@ -105,7 +105,7 @@ def test_a_poll_is_for_those_who_asked_before_it_and_the_next_one_if_it_fails() 
     play(scene)
 
 
-def test_rounds_under_load_poll_when_it_is_time() -> None:
+def test_rounds_under_load_poll_when_it_is_time_or_somebody_asks() -> None:
     async def scene(writer: Writer, store: PlayedStore) -> None:
         await asyncio.sleep(POLL_SECONDS - 0.01)
         writer.queue.add(make_hold())
@@ -113,10 +113,17 @@ def test_rounds_under_load_poll_when_it_is_time() -> None:
         for _ in range(2):
             writer.queue.add(make_hold())
             store.end_round()
+        (asking,) = ask(writer)
+        await asyncio.sleep(0)
+        writer.queue.add(make_hold())
+        for _ in range(2):
+            store.end_round()
+        await asking
         assert [(len(items), polls) for _, items, polls in store.begun] == [
             (1, False),
             (1, True),
             (1, False),
+            (1, True),
         ]
 
     play(scene)
