@@ -10,9 +10,8 @@ from functools import partial
 
 import pytest
 
-from gateway.base.tasks import PromptFuture, spawn
+from gateway.base.tasks import spawn
 from gateway.base.turns import LINGERING, SHARE, TURN_SECONDS, Turns, find_turns
-from tests.support.rows import each_row
 
 
 async def wait_for(event: asyncio.Event) -> None:
@@ -48,66 +47,6 @@ async def test_a_cancelled_task_is_no_error(caplog: pytest.LogCaptureFixture) ->
     task.cancel()
     await asyncio.wait([task])
     assert not caplog.records
-
-
-async def wait_and_tell(wait: PromptFuture, told: list[str]) -> None:
-    try:
-        await wait
-    except (asyncio.CancelledError, KeyError) as error:
-        told.append(type(error).__name__)
-    else:
-        told.append("went on")
-
-
-async def begin_wait(told: list[str]) -> PromptFuture:
-    wait = PromptFuture()
-    _ = spawn(wait_and_tell(wait, told), name="waits")
-    await asyncio.sleep(0)
-    return wait
-
-
-async def test_a_task_goes_on_in_the_call_that_ends_its_wait() -> None:
-    told: list[str] = []
-    wait = await begin_wait(told)
-
-    def end() -> None:
-        wait.end()
-        told.append("ended")
-
-    asyncio.get_running_loop().call_soon(end)
-    await asyncio.sleep(0)
-    assert told == ["went on", "ended"]
-    wait.end()  # once more changes nothing
-
-
-async def test_whoever_waits_behind_the_first_task_is_told_in_a_later_turn() -> None:
-    told: list[str] = []
-    wait = await begin_wait(told)
-    _ = spawn(wait_and_tell(wait, told), name="waits too")
-    await asyncio.sleep(0)
-    asyncio.get_running_loop().call_soon(wait.end)
-    await asyncio.sleep(0)
-    assert told == ["went on"]
-    await asyncio.sleep(0)
-    assert told == ["went on"] * 2
-
-
-@each_row(
-    ("end", "expected"),
-    [
-        ("end", "went on"),  # by another task, which has to be left first
-        ("end_later", "went on"),
-        ("cancel", "CancelledError"),
-        ("set_exception", "KeyError"),
-    ],
-)
-async def test_other_ends_of_a_wait_are_told_in_a_later_turn(end: str, expected: str) -> None:
-    told: list[str] = []
-    wait = await begin_wait(told)
-    getattr(wait, end)(*([KeyError()] if end == "set_exception" else []))
-    assert told == []
-    await asyncio.sleep(0)
-    assert told == [expected]
 
 
 def work_long(done: list[str], name: str) -> None:

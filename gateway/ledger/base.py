@@ -17,7 +17,7 @@ from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, KeyTerms, Rate, Terms
 
 if TYPE_CHECKING:  # it brings asyncio, which commands do without
-    from gateway.base.tasks import PromptFuture
+    import asyncio
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -210,9 +210,9 @@ class Hold:
     """True when the request's row is committed."""
     raised: bool = False
     """True when the amount was raised since the last batch, and the database must know."""
-    admitted: PromptFuture | None = field(default=None, repr=False)
+    admitted: asyncio.Future[None] | None = field(default=None, repr=False)
     """Done when the request's row is committed; made when somebody first waits for it."""
-    settled: PromptFuture | None = field(default=None, repr=False)
+    settled: asyncio.Future[None] | None = field(default=None, repr=False)
     """Done when the settlement is committed; made by `settle`."""
     waiting_since_seconds: float = 0
     """When somebody began to wait for the next step, on the event loop's clock."""

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from gateway.base.errors import InternalError, LedgerUnavailable
-from gateway.base.tasks import PromptFuture, spawn
+from gateway.base.tasks import spawn
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
@@ -187,7 +187,7 @@ class ServingLedger:
         raises InternalError if the ledger refused this request for good.
         """
         if hold.settled is None:
-            hold.settled = PromptFuture(loop=self._loop)
+            hold.settled = self._loop.create_future()
             hold.settlement = settlement
             hold.waiting_since_seconds = self._loop.time()
             # Until the commit, other requests must not spend the cost beyond the hold.

@@ -15,7 +15,6 @@ from itertools import chain, islice
 from typing import Final, Protocol
 
 from gateway.base.errors import GatewayError, InternalError, LedgerUnavailable
-from gateway.base.tasks import PromptFuture
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.serving.memory import Snapshot, drop_hold, make_void
@@ -106,8 +105,6 @@ class Queue:
         self._older: list[Hold] = []
         """Admissions that linger; some may have been queued by now, as somebody waits for them."""
         self._ripening: TimerHandle | None = None
-        self.ended: list[PromptFuture] = []
-        """Waits that are over and whose tasks the writer has not resumed yet."""
         self.open_holds = 0
         """Unresolved holds, including those that linger."""
 
@@ -123,7 +120,7 @@ class Queue:
 
     def admit(self, hold: Hold) -> None:
         """Queue the hold's row, because its request waits for it."""
-        hold.admitted = PromptFuture(loop=self._loop)
+        hold.admitted = self._loop.create_future()
         hold.waiting_since_seconds = self._loop.time()
         self.add(hold)
 
@@ -172,13 +169,13 @@ class Queue:
         """End the waits for a step that is committed."""
         hold = item.hold
         hold.recorded = True
-        self.end(hold.admitted)
+        end_wait(hold.admitted)
         if hold.settlement is not item.settlement:
             return  # the settlement came or was withdrawn meanwhile: it goes into the next batch
         if item.settlement is not None:
             if drop_hold(hold):
                 self.open_holds -= 1
-            self.end(hold.settled)
+            end_wait(hold.settled)
         if not hold.raised:  # otherwise it was raised meanwhile
             del self.holds[hold]
 
@@ -197,19 +194,13 @@ class Queue:
         fail_wait(hold.admitted, InternalError())
         fail_wait(self.drop(hold), InternalError())
 
-    def end(self, wait: PromptFuture | None) -> None:
-        """End a wait, if there is one; the writer resumes its task."""
-        if wait is not None and not wait.done():  # its task may have been cancelled
-            wait.set_result(None)
-            self.ended.append(wait)
-
-    def drop(self, hold: Hold) -> PromptFuture:
+    def drop(self, hold: Hold) -> Future[None]:
         """Take a hold out that gets no row; return the wait that a later `settle` returns, too."""
         del self.holds[hold]
         if drop_hold(hold):
             self.open_holds -= 1
         if hold.settled is None:
-            hold.settled = PromptFuture(loop=self._loop)
+            hold.settled = self._loop.create_future()
         return hold.settled
 
     def defer(self, seconds: float, now_seconds: float) -> None:
@@ -241,6 +232,11 @@ def _withdraw(hold: Hold) -> None:
     # A new object: the batch under way may have the old one, and `finish` compares them.
     if settlement is not None and settlement.withdraw_if_late and settlement.is_posted:
         hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
+
+
+def end_wait(wait: Future[None] | None) -> None:
+    if wait is not None and not wait.done():  # its task may have been cancelled
+        wait.set_result(None)
 
 
 def fail_wait(wait: Future[None] | None, error: GatewayError) -> bool:

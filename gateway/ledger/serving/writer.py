@@ -178,14 +178,9 @@ class Writer:
             # Later requests may know of a commit that this poll does not see.
             self._polling += self._asked
             self._asked.clear()
-        self._store.start_round(batch, polls=polls, report=self._end_round)
-
-    def _end_round(self, report: Report | BaseException) -> None:
-        self._run(self._take_over, report)
-        # Tasks resumed here see the round as over; their new steps go into the next one.
-        ended, self.queue.ended = self.queue.ended, []
-        for wait in ended:
-            wait.go_on()
+        self._store.start_round(
+            batch, polls=polls, report=lambda report: self._run(self._take_over, report)
+        )
 
     def _take_over(self, report: Report | BaseException) -> None:
         """Put the committed values into memory, end the waits for them, and go on."""

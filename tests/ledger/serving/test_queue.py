@@ -8,7 +8,6 @@ import sqlite3
 import pytest
 
 from gateway.base.errors import InternalError, LedgerUnavailable
-from gateway.base.tasks import PromptFuture
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import take_hold
@@ -31,9 +30,9 @@ def add(queue: Queue, key: Key, end: Settlement | None = None, *, since: float =
 
 
 def wait(hold: Hold, end: Settlement | None, *, since: float = 0) -> None:
-    hold.admitted = hold.admitted or PromptFuture()
+    hold.admitted = hold.admitted or asyncio.get_running_loop().create_future()
     hold.settlement = end
-    hold.settled = None if end is None else PromptFuture()
+    hold.settled = None if end is None else asyncio.get_running_loop().create_future()
     hold.waiting_since_seconds = since
 
 

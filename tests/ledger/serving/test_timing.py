@@ -9,7 +9,6 @@ from contextlib import closing
 import pytest
 
 from gateway.base.errors import LedgerUnavailable
-from gateway.base.tasks import PromptFuture
 from gateway.ledger.base import COMMIT_SECONDS, Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, take_hold
@@ -197,7 +196,7 @@ def test_an_admission_lingers_for_its_settlement_unless_somebody_waits() -> None
         writer.queue.linger(ended)
         await asyncio.sleep(LINGER_SECONDS / 2)
         ended.settlement = settlement(5)
-        ended.settled = PromptFuture()
+        ended.settled = asyncio.get_running_loop().create_future()
         writer.queue.add(ended)
         await asyncio.sleep(0.001)
         store.end_round()
