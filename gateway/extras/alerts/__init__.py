@@ -6,9 +6,11 @@ and the ledger keeps what was queued.
 settings   the table [alerts] of gateway.toml
 records    alerts, where they go, and how they are shown
 book       the tables of alerts, see `tables.sql`
-watch      the chore: finds what is wrong with providers, usage, budgets, backups; queues what is new
-delivery   delivers what is due, with back-off: a signed request to a webhook, whose address may not
-           be forbidden, or a run of the command
+watch      the chore: looks again and again, queues what is new; tells of an outage of the ledger
+findings   what is wrong with providers, usage, budgets, backups; events that are told
+delivery   delivers what is due, with back-off
+channels   one try: a signed request to a webhook, whose address may not be forbidden, or a run of the
+           command
 mismatch   tells of books that do not add up
 verbs      `alerts list` and `alerts test`
 console    where the console is: operators see the latest, everybody sets a webhook; `static` has both

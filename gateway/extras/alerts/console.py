@@ -9,7 +9,7 @@ from typing import Final
 from gateway.admin import observations
 from gateway.base.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.extras.alerts.book import AlertBook
-from gateway.extras.alerts.delivery import check_holder_url
+from gateway.extras.alerts.channels import check_holder_url
 from gateway.extras.alerts.records import ALERT, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.console.additions import Addition

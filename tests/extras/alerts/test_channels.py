@@ -14,7 +14,8 @@ from typing import Final
 
 import pytest
 
-from gateway.extras.alerts.delivery import Undelivered, check_holder_url, post, run_command, send
+from gateway.extras.alerts.channels import Undelivered, check_holder_url, post, run_command
+from gateway.extras.alerts.delivery import send
 from gateway.extras.alerts.records import Due
 from gateway.extras.alerts.settings import Alerts
 from tests.documents import EXTRAS

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.base.times import DAY_MS
 from gateway.base.usage import MissingUsage
-from gateway.extras.alerts.watch import (
+from gateway.extras.alerts.findings import (
     find_budgets,
     find_missing_usages,
     find_old_backup,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.base.money import NANO
-from gateway.extras.alerts.watch import find_told_events
+from gateway.extras.alerts.findings import find_told_events
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.records import Payment, Reversal
 from gateway.ledger.sqlite.books import SqliteBooks

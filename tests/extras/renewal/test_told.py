@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from gateway.base.tasks import spawn
-from gateway.extras.alerts.watch import Watch, find_key_problems
+from gateway.extras.alerts.findings import find_key_problems
+from gateway.extras.alerts.watch import Watch
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
 from tests.extras.alerts.receiver import Receiver, listen
 from tests.extras.alerts.test_watch import arrive, write_alerts

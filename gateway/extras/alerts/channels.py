@@ -1,0 +1,178 @@
+"""A webhook is posted to once, with a signature, or a command is run.
+
+Webhooks use aiohttp's client: the server loads it anyway, it verifies TLS, and it lets the address of
+each connection be checked. The forwarder's own client is made for pools, streams and retries.
+
+A holder's webhook may not reach the gateway's network. The check is of the address that is connected
+to, so a name that resolves to another one the second time gains nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+from collections.abc import Collection, Sequence
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from gateway.base import commands, deadlines
+from gateway.base.addresses import is_public
+from gateway.config.values import check_webhook
+from gateway.upstream.resolver import Resolver
+
+SIGNATURE: Final = "x-gateway-signature"
+LIMIT_SECONDS: Final = 10.0
+"""Time for a whole delivery. A receiver that needs more should queue what it gets; a command is killed
+with its whole process group."""
+_OK: Final = range(200, 300)
+
+
+class Undelivered(Exception):
+    """A delivery failed. The text says why, and quotes nothing of the receiver."""
+
+
+def sign(secret: str, body: bytes, at_seconds: int) -> str:
+    """Return the value of the header: the time, and the HMAC-SHA256 of time and body."""
+    # The time is signed as well, so that a receiver can refuse what somebody repeats later.
+    signed = f"{at_seconds}.".encode() + body
+    return f"t={at_seconds},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+async def post(
+    url: str, secret: str, body: bytes, *, at_seconds: int, public: bool,
+    limit_seconds: float = LIMIT_SECONDS,
+) -> None:  # fmt: skip
+    """Post the body, once; with `public`, to public addresses only. Raises Undelivered."""
+    headers = {"content-type": "application/json", SIGNATURE: sign(secret, body, at_seconds)}
+    connector = aiohttp.TCPConnector(
+        resolver=_ThreadResolver(),
+        use_dns_cache=False,  # a name is looked up, and its address checked, at each delivery
+        force_close=True,
+        socket_factory=_open_public if public else None,
+    )
+    try:
+        async with (
+            deadlines.limit_seconds(limit_seconds),
+            aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+            ) as client,
+            # A redirect could lead past the check of a holder's address.
+            client.post(url, data=body, headers=headers, allow_redirects=False) as response,
+        ):
+            status = response.status
+    except TimeoutError as error:
+        raise Undelivered(f"no answer within {limit_seconds:g} s") from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise Undelivered(_describe(error)) from error
+    if status not in _OK:
+        more = "; redirects are not followed" if 300 <= status < 400 else ""  # noqa: PLR2004 - HTTP
+        raise Undelivered(f"status {status}{more}")
+
+
+def _describe(error: BaseException) -> str:
+    """Describe a failure by its kind: texts of libraries may repeat the address, which may be secret."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, Forbidden):
+            return str(cause)
+        cause = cause.__cause__ or cause.__context__
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "the host is unknown"
+        case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError():
+            return "TLS failed"
+        case aiohttp.ClientConnectorError():
+            return "no connection"
+        case _:
+            return f"the connection broke ({type(error).__name__})"
+
+
+def _open_public(info: aiohttp.AddrInfoType) -> socket.socket:
+    """Open the socket for an address, right before it is connected. Raises Forbidden."""
+    family, kind, protocol, _, address = info
+    require_public(address[0])
+    opened = socket.socket(family, kind, protocol)
+    opened.setblocking(False)
+    return opened
+
+
+class _ThreadResolver(AbstractResolver):
+    """Look up a name in a separate thread, so that a hanging look-up delays nothing, not even the exit."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await Resolver(host, port).resolve()
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=kind,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for kind, address in found
+            if family in {socket.AF_UNSPEC, kind}
+        ]
+
+    async def close(self) -> None:
+        return
+
+
+MAX_URL_CHARS: Final = 500
+"""Characters of a holder's address: it has to fit into a line or two of the console."""
+
+
+class Forbidden(OSError):
+    """A holder's webhook leads to an address that is not public."""
+
+
+def check_holder_url(url: str, *, any_address: bool) -> None:
+    """Raise ValueError if a holder may not name this address."""
+    if len(url) > MAX_URL_CHARS:
+        raise ValueError(f"must have at most {MAX_URL_CHARS} characters")
+    check_webhook(url)
+    if any_address:
+        return
+    parts = urlsplit(url)
+    if parts.scheme != "https":
+        raise ValueError("must begin with https://")
+    try:
+        address = ip_address(parts.hostname or "")
+    except ValueError:
+        return  # a name: its addresses are checked at each delivery
+    if not is_public(address):
+        raise ValueError("must lead to a public address")
+
+
+def require_public(host: object) -> None:
+    """Raise Forbidden unless the text is a public address; a name is not an address."""
+    try:
+        # A scope such as `%eth0` is no part of the address.
+        is_allowed = is_public(ip_address(str(host).partition("%")[0]))
+    except ValueError:
+        is_allowed = False
+    if not is_allowed:
+        raise Forbidden("the address is not public")
+
+
+async def run_command(
+    command: Sequence[str],
+    body: bytes,
+    *,
+    limit_seconds: float = LIMIT_SECONDS,
+    variables: Collection[str] = (),
+) -> None:
+    """Run the command, which has to exit with 0. Raises Undelivered."""
+    try:
+        await commands.run_command(
+            command, body + b"\n", limit_seconds=limit_seconds, variables=variables
+        )
+    except commands.CommandFailed as error:
+        raise Undelivered(str(error)) from error
