@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from gateway.config.load import load_config
 from gateway.config.records import Config
+from gateway.extras.price_lists.compare import Comparison, compare
 from gateway.extras.price_lists.lists import open_list
-from gateway.extras.price_lists.verbs import Comparison, compare
 
 TODAY: Final = date(2026, 11, 22)
 OPENAI: Final = '[providers.openai]\ndialect = "chat"\nbase_url = "https://api.openai.com/v1"\n'

@@ -8,9 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gateway.extras.price_lists import lists
-from gateway.extras.price_lists.lists import GenaiPrices, Listed, LitellmPrices
-from gateway.extras.price_lists.verbs import Difference, describe_difference
+from gateway.extras.price_lists import entries
+from gateway.extras.price_lists.compare import Difference
+from gateway.extras.price_lists.entries import Listed
+from gateway.extras.price_lists.genai import GenaiPrices
+from gateway.extras.price_lists.litellm import LitellmPrices
+from gateway.extras.price_lists.propose import describe_difference
 from tests.extras.price_lists.kit import TODAY, compare_text, genai, litellm, model
 
 
@@ -59,12 +62,12 @@ def compare(lines: list[str], route: str, listed: dict[str, Any]) -> object:
 
 
 def find_names(base_url: str) -> list[str] | None:
-    found = lists.find_names(base_url)
+    found = entries.find_names(base_url)
     return None if found is None else [*found]
 
 
 def read_amount(text: str, power: int) -> int:
-    return lists.read_amount(Decimal(text), "x", power=power)
+    return entries.read_amount(Decimal(text), "x", power=power)
 
 
 def tell_difference(old: int | None, new: int | None) -> str:

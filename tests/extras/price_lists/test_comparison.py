@@ -15,7 +15,8 @@ from gateway.base.money import FREE, NANO, Price, format_amount
 from gateway.config.records import Model
 from gateway.config.settings import MAX_PRICE
 from gateway.extension import find_kinds
-from gateway.extras.price_lists.verbs import Comparison, overlay, propose
+from gateway.extras.price_lists.compare import Comparison, overlay
+from gateway.extras.price_lists.propose import propose
 from tests.extras.price_lists import plain
 from tests.extras.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
 from tests.support.extras import need_extra

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from gateway.base.money import NANO
 from gateway.config.reader import ConfigError
 from gateway.config.settings import MAX_PRICE
-from gateway.extras.price_lists.lists import (
+from gateway.extras.price_lists.entries import (
     HOSTS,
-    MAX_BYTES,
     PriceListError,
     find_names,
-    open_list,
     read_amount,
     stack_tiers,
 )
+from gateway.extras.price_lists.lists import MAX_BYTES, open_list
 from gateway.ledger.records import NotFound
 from tests.extras.price_lists.kit import TODAY, genai, litellm, write
 from tests.support.rows import each_row
