@@ -30,9 +30,10 @@ from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.records import Target
 from gateway.dialects.wire.seals import open_seals, seal, split_id
 from gateway.extras.audio.forms import FormReader
-from gateway.extras.cards.cashier import BadMessage, BadSignature
+from gateway.extras.cards.provider import BadMessage, BadSignature
 from gateway.extras.cards.settings import Cards
-from gateway.extras.cards.stripe import READERS, Stripe
+from gateway.extras.cards.stripe import Stripe
+from gateway.extras.cards.stripe_objects import READERS
 from gateway.ledger.records import Refused
 from gateway.upstream.http1 import BadResponse
 from tests.api import mutations

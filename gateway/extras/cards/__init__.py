@@ -9,9 +9,10 @@ times are neither looked up nor compared with their entries by an audit; what wa
     book      the tables of orders, see `tables.sql`; `proof.sql` has the checks of an audit
     verbs     `orders`
     console   paying and receipts for holders, orders and fees for operators; `static` has the pages
+    provider  what a provider of payment pages has to offer, and its errors
     stripe    the only provider, by Stripe's package
-    cashier   the seam: what a provider of payment pages has to offer, and its errors; opens the pages,
-              brings orders to what the provider says, looks open orders up
+    stripe_objects  what Stripe's objects say, each value checked
+    cashier   opens the pages, brings orders to what the provider says, looks open orders up
 
 Who owns the truth: the order says for whom and how much, the provider whether it was paid, and the
 books whether that was credited. An order is a row before the provider is asked, and the page's address

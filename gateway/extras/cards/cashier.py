@@ -1,86 +1,28 @@
-"""Open payment pages, bring orders to what their provider says, and look up what it may have told in vain.
-
-First the seam to providers of payment pages, and their errors.
-"""
+"""Open payment pages, bring orders to what their provider says, and look up what it may have told in vain."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from gateway.base.times import DAY_MS
 from gateway.extras.cards.book import OrderBook
+from gateway.extras.cards.provider import (
+    BadMessage,
+    PaymentProvider,
+    ProviderRefused,
+    ProviderUnavailable,
+)
 from gateway.extras.cards.records import Fee, OrderView, Payment, Reversal
 from gateway.extras.console.fields import ConsoleError, too_many_tries, unavailable
 from gateway.extras.console.state import BooksThread
 from gateway.extras.signins.throttle import Tries
 from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books import Books
-
-
-class ProviderUnavailable(Exception):
-    """The provider did not answer, or failed. What became of the request is unknown."""
-
-
-class ProviderRefused(Exception):
-    """The provider refuses the request, and would again. The text has no secret."""
-
-
-class BadSignature(Exception):
-    """The message is not the provider's, or too old."""
-
-
-class BadMessage(Exception):
-    """The message is the provider's, but not as its documentation says. The text says what is odd."""
-
-
-class PaymentProvider(Protocol):
-    """A provider of payment pages. All but `find_url` and `read_message` wait for the network: call them in a thread.
-
-    They raise ProviderUnavailable and ProviderRefused.
-    """
-
-    name: str
-    """Stands in events as the one who acts."""
-
-    def make_page(self, order: OrderView, billing_url: str) -> tuple[str, str]:
-        """Make the order's payment page, or find it again; return its id and its address.
-
-        People come back to `billing_url`; if they paid, with the order's id as `?order=`.
-        """
-
-    def look_up(self, session_id: str) -> Payment:
-        """Return the state of a payment page."""
-
-    def find_page(self, payment_id: str) -> Payment | None:
-        """Return the payment page by which a payment was made."""
-
-    def find_fee(self, payment_id: str) -> Fee | None:
-        """Return the provider's fee for a payment; None if it is not known yet."""
-
-    def find_reversals(self, now_ms: int) -> Mapping[str, Iterator[list[Reversal | BadMessage]]]:
-        """Return lists by their names: what was reversed in the last weeks, as it is now, in pages.
-
-        The whole of the weeks each time, as a refund may fail and a dispute end long after it began.
-        An error stands for one that cannot be read.
-        """
-
-    def find_receipt(self, session_id: str) -> str | None:
-        """Return the address of the receipt; None if there is none yet."""
-
-    def find_url(self, order: OrderView) -> str | None:
-        """Return the address at which operators see an order's payment; asks nobody."""
-
-    def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
-        """Read a message whose signature is right; None if it is about something else.
-
-        Raises BadSignature, and parses nothing then, or BadMessage.
-        """
-
 
 log = logging.getLogger("gateway.cards")
 

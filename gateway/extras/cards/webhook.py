@@ -24,10 +24,10 @@ from gateway.base.errors import RESTARTING, drop_frames
 from gateway.base.money import describe_amount, format_amount
 from gateway.base.tasks import spawn
 from gateway.extension import Started
-from gateway.extras.cards.cashier import (
+from gateway.extras.cards.cashier import Cashier
+from gateway.extras.cards.provider import (
     BadMessage,
     BadSignature,
-    Cashier,
     ProviderRefused,
     ProviderUnavailable,
 )

@@ -21,7 +21,7 @@ from yarl import URL
 from gateway.base.money import NANO
 from gateway.extras.cards import cashier, webhook
 from gateway.extras.cards.records import Payment
-from gateway.extras.cards.stripe import READERS
+from gateway.extras.cards.stripe_objects import READERS
 from gateway.server.serve import make_app
 from tests import ROOT
 from tests.api.mutations import play_json_games
