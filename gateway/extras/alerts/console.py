@@ -13,7 +13,7 @@ from gateway.extras.alerts.channels import check_holder_url
 from gateway.extras.alerts.records import ALERT, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.console.additions import Addition
-from gateway.extras.console.fields import ConsoleError, invalid_field
+from gateway.extras.console.errors import ConsoleError, invalid_field
 from gateway.extras.console.routes import Answer, ConsoleRequest, route
 from gateway.ledger.sql.books import Books
 

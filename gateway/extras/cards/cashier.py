@@ -18,7 +18,7 @@ from gateway.extras.cards.provider import (
     ProviderUnavailable,
 )
 from gateway.extras.cards.records import Fee, OrderView, Payment, Reversal
-from gateway.extras.console.fields import ConsoleError, too_many_tries, unavailable
+from gateway.extras.console.errors import ConsoleError, too_many_tries, unavailable
 from gateway.extras.console.state import BooksThread
 from gateway.extras.signins.throttle import Tries
 from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused

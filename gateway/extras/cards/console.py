@@ -15,7 +15,7 @@ from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.cashier import Cashier
 from gateway.extras.cards.records import ORDER, SOLD_ORDER, OrderState, OrderView
 from gateway.extras.console.additions import Addition
-from gateway.extras.console.fields import ConsoleError, invalid_field, not_found
+from gateway.extras.console.errors import ConsoleError, invalid_field, not_found
 from gateway.extras.console.lists import Json, read_page
 from gateway.extras.console.routes import (
     READERS,

@@ -34,8 +34,9 @@ from gateway.extras.cards.provider import (
 from gateway.extras.cards.records import Payment, Reversal
 from gateway.extras.cards.settings import Cards, find_problem
 from gateway.extras.cards.stripe import Stripe
-from gateway.extras.console.dispatch import identify, read_bytes, refuse_method, render_error
-from gateway.extras.console.fields import ConsoleError, explain, too_many_tries, unavailable
+from gateway.extras.console.bodies import read_bytes, render_error
+from gateway.extras.console.dispatch import identify, refuse_method
+from gateway.extras.console.errors import ConsoleError, explain, too_many_tries, unavailable
 from gateway.extras.console.state import BooksThread
 from gateway.extras.signins.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, Tries, network_of
 from gateway.ledger.records import Actor, Location, Refused

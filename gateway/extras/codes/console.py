@@ -11,7 +11,7 @@ from gateway.extras.codes import book
 from gateway.extras.codes.book import CodeBook
 from gateway.extras.codes.records import CODE, NEW_CODES, CodeStatus
 from gateway.extras.console.additions import Addition
-from gateway.extras.console.fields import too_many_tries
+from gateway.extras.console.errors import too_many_tries
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.extras.console.state import TRIES_SECONDS

@@ -10,7 +10,9 @@ holders see their balance only by `GET /v1/key`.
     additions   what other extras add: routes, pages, parts of pages, credentials
     replays     replies that are kept, so that a repeated request does nothing again
     state       what all requests share: the books' thread, the door, lag, last audit
-    fields      a request's fields and query, and errors as JSON
+    bodies      a request's body, read whole, small and in time; a reply's
+    fields      a request's fields and query
+    errors      errors as JSON
     lists       lists in pages, and as CSV
     pages  static/    the page's files
     welcome     the operator's sign-in link at a first start
@@ -21,7 +23,8 @@ The handlers of the API, by subject. console-api.md has all routes.
     overview    the overview of an account, and that of the gateway; operators: what providers bill, and
                 the margin
     keys        the signed-in account's keys, and budgets that keys share
-    usage       one's requests to models; usage by day, hour, model or key; the models
+    calls       one's requests to models
+    usage       usage by day, hour, model or key; the models
     settings    one's password, one-time codes and sessions
     billing     the balance and its entries; operators: entries and statements of all
     accounts    operators: accounts

@@ -13,13 +13,8 @@ from typing import Final, get_args
 from gateway.admin import views
 from gateway.base.money import describe_amount
 from gateway.base.times import DAY_MS, format_day
-from gateway.extras.console.fields import (
-    ConsoleError,
-    invalid_field,
-    not_for_token,
-    phrase,
-    read_id,
-)
+from gateway.extras.console.errors import ConsoleError, invalid_field, not_for_token, phrase
+from gateway.extras.console.fields import read_id
 from gateway.extras.console.keys import make_describer
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.overview import PERIODS

@@ -15,7 +15,7 @@ from gateway.admin import views
 from gateway.admin.fields import describe
 from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.additions import find_additions
-from gateway.extras.console.fields import invalid_field
+from gateway.extras.console.errors import invalid_field
 from gateway.extras.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.extras.reports.records import StatementLine, sum_statement

@@ -18,7 +18,7 @@ from gateway.api.call import Call
 from gateway.base.addresses import is_trusted
 from gateway.config.records import Config, Server
 from gateway.extras.console.additions import find_credentials
-from gateway.extras.console.fields import ConsoleError, too_many_changes
+from gateway.extras.console.errors import ConsoleError, too_many_changes
 from gateway.extras.console.routes import Caller, find_local
 from gateway.extras.console.state import ConsoleState
 from gateway.extras.console.table import Console

@@ -12,10 +12,8 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Final
 
-import orjson
 from aiohttp import hdrs, web
 
-from gateway.api.bodies import has_tiny_chunks, want_body
 from gateway.api.call import Call
 from gateway.api.front import Handler, make_front
 from gateway.api.keys import note_known
@@ -24,13 +22,13 @@ from gateway.base.addresses import find_address
 from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import RESTARTING, drop_frames
 from gateway.base.tasks import spawn
-from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.extension import Started
 from gateway.extras.console import (  # noqa: F401 - the decorators of handlers make the routes
     accounts,
     billing,
     callers,
-    fields,
+    calls,
+    errors,
     keys,
     overview,
     pages,
@@ -39,18 +37,15 @@ from gateway.extras.console import (  # noqa: F401 - the decorators of handlers 
     usage,
 )
 from gateway.extras.console.additions import Script
-from gateway.extras.console.fields import ConsoleError
-from gateway.extras.console.routes import API_PREFIX, ROUTES, Answer, Caller, ConsoleRequest, Route
+from gateway.extras.console.bodies import read_body, render, render_error
+from gateway.extras.console.errors import ConsoleError
+from gateway.extras.console.routes import API_PREFIX, ROUTES, Caller, ConsoleRequest, Route
 from gateway.extras.console.state import BooksThread, ConsoleState
 from gateway.extras.signins import browsers
 from gateway.extras.signins.records import SessionView
 
 log = logging.getLogger("gateway.console")
 
-MAX_BODY_BYTES: Final = 64 * 1024
-"""Bytes of a request body: a hundred model names for a key take 20 KB, the most that is sent."""
-BODY_SECONDS: Final = 10.0
-"""Time for a request body. It fits into a few packets, so a slower one is a stalled connection."""
 REFRESH_SECONDS: Final = 1.0
 """How long a reply waits until a change is in force, as the ledger may hang."""
 
@@ -63,7 +58,7 @@ def make_handler(route: Route, console: ConsoleState) -> Handler:
         try:
             return await _serve(http, call, route, console)
         except Exception as error:  # noqa: BLE001 - each kind is told apart
-            refusal = fields.explain(call.request_id, error)
+            refusal = errors.explain(call.request_id, error)
             drop_frames(error)  # an error that refers to this request would live until a collection
             return render_error(call, refusal)
 
@@ -83,7 +78,7 @@ def refuse_method(allowed: str) -> Handler:
 
 async def refuse_path(http: web.Request, call: Call) -> web.StreamResponse:
     identify(http, call)
-    return render_error(call, fields.not_found("address"))
+    return render_error(call, errors.not_found("address"))
 
 
 def identify(http: web.Request, call: Call) -> None:
@@ -103,7 +98,7 @@ async def _serve(
 ) -> web.StreamResponse:
     gateway = call.gateway
     if gateway.draining:
-        raise fields.unavailable(RESTARTING)
+        raise errors.unavailable(RESTARTING)
     is_change = route.method != hdrs.METH_GET
     # Before the caller is looked up: another site must not learn who is signed in.
     if not callers.read_tokens(http):  # a browser sends no token by itself
@@ -117,7 +112,7 @@ async def _serve(
         await _refresh(gateway)
     if isinstance(answer, web.StreamResponse):
         return answer
-    return _render(answer, gateway)
+    return render(answer, gateway)
 
 
 def _limit_changes(request: ConsoleRequest) -> None:
@@ -130,7 +125,7 @@ def _limit_changes(request: ConsoleRequest) -> None:
     else:
         wait_seconds = console.changes.take(request.account.id)
     if wait_seconds:
-        raise fields.too_many_changes(wait_seconds)
+        raise errors.too_many_changes(wait_seconds)
 
 
 def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
@@ -153,65 +148,25 @@ async def _admit(
     # Behind the check: the connection of somebody who is refused may be closed for others.
     if caller is not None:
         note_known(http)
-    body = b"" if route.method == hdrs.METH_GET else await _read_body(http)
+    body = b"" if route.method == hdrs.METH_GET else await read_body(http)
     return ConsoleRequest(http, call, console, caller, body)
 
 
 def _check_role(route: Route, caller: Caller) -> None:
     match caller:
         case Script() if caller.role not in route.tokens:
-            raise fields.not_for_token(
+            raise errors.not_for_token(
                 f"This token has the role {caller.role}, which may not do this."
             )
         case SessionView(by_proxy=True) if route.role == "none":
             # To sign out here would do nothing: the proxy names them again with the next request.
-            raise fields.signed_in_by_proxy()
+            raise errors.signed_in_by_proxy()
         case SessionView() if route.role == "operator" and not caller.account.operator:
-            raise fields.not_found()  # holders must not learn which routes operators have
+            raise errors.not_found()  # holders must not learn which routes operators have
         case None if route.role != "none":
-            raise fields.not_signed_in()
+            raise errors.not_signed_in()
         case _:
             pass
-
-
-async def _read_body(http: web.Request) -> bytes:
-    if not http.body_exists or http.content_length == 0:
-        return b""
-    # A form of another site cannot send this type, and a few packed bytes might be gigabytes.
-    kind = http.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
-    if kind != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
-        raise ConsoleError(
-            415, "unsupported_media_type", "Send JSON with Content-Type: application/json."
-        )
-    return await read_bytes(http, MAX_BODY_BYTES)
-
-
-async def read_bytes(http: web.Request, most: int) -> bytes:
-    """Read a whole body of at most so many bytes. Raises ConsoleError."""
-    if (http.content_length or 0) > most:  # before any of it is read
-        raise _too_large(most)
-    body = bytearray()
-    want_body(http)
-    try:
-        async with limit_seconds(BODY_SECONDS):
-            async for chunk in http.content.iter_any():
-                body += chunk
-                if has_tiny_chunks(http):
-                    raise ConsoleError(400, "invalid_json", "The request comes in tiny chunks.")
-                if len(body) > most:
-                    raise _too_large(most)
-    except TimeoutError as error:
-        raise ConsoleError(
-            408, "too_slow", "The request came too slowly. Send it again."
-        ) from error
-    # aiohttp raises RuntimeError where the connection was lost before the read.
-    except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
-        raise ConsoleError(400, "invalid_json", "The request broke off. Send it again.") from error
-    return bytes(body)
-
-
-def _too_large(most: int) -> ConsoleError:
-    return ConsoleError(413, "too_large", f"The request is larger than {most // 1024} KiB.")
 
 
 async def _refresh(gateway: Gateway) -> None:
@@ -224,35 +179,6 @@ async def _refresh(gateway: Gateway) -> None:
             await gateway.ledger.refresh()
     except TimeoutError:
         log.warning("a change made in the console takes effect with the next commit of the ledger")
-
-
-def _render(answer: Answer, gateway: Gateway) -> web.Response:
-    if answer.body is None:
-        response = web.Response(status=204)
-    else:
-        body = answer.body if isinstance(answer.body, bytes) else dumps_lenient(answer.body)
-        response = web.Response(body=body, status=answer.status, content_type="application/json")
-    response.headers.update(callers.API_HEADERS)
-    response.headers.update(answer.headers)
-    for cookie in answer.cookies:
-        browsers.write_cookie(response, cookie, gateway.config.server)
-    return response
-
-
-def render_error(call: Call, error: ConsoleError) -> web.Response:
-    call.error_code = error.code
-    response = web.Response(
-        body=orjson.dumps(error.describe(call.request_id)),
-        status=error.status,
-        content_type="application/json",
-        headers=callers.API_HEADERS,
-    )
-    response.headers.update(error.headers)
-    if error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    if error.status in {408, 413}:
-        response.force_close()  # else the rest of the refused body would have to be read
-    return response
 
 
 def start(gateway: Gateway) -> Started:

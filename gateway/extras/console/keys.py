@@ -13,7 +13,8 @@ from typing import Final, cast, get_args
 from gateway.admin import keys, views
 from gateway.base.money import describe_amount
 from gateway.base.times import DAY_MS
-from gateway.extras.console.fields import ConsoleError, Fields, invalid_field, read_id
+from gateway.extras.console.errors import ConsoleError, invalid_field
+from gateway.extras.console.fields import Fields, read_id
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.extras.reports.usage import UsageBook

@@ -27,7 +27,7 @@ from gateway.admin.fields import write_csv
 from gateway.api.call import make_headers
 from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.callers import API_HEADERS
-from gateway.extras.console.fields import invalid_field
+from gateway.extras.console.errors import invalid_field
 from gateway.extras.console.routes import Answer, ConsoleRequest
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books

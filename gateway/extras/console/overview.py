@@ -17,7 +17,7 @@ from gateway.base.money import describe_amount, format_amount
 from gateway.base.times import DAY_MS, HOURS_PER_DAY, format_day, format_moment
 from gateway.config.records import Billing
 from gateway.extras.console.additions import find_additions, find_low_balance_nano
-from gateway.extras.console.fields import phrase
+from gateway.extras.console.errors import phrase
 from gateway.extras.console.keys import SPENT_DAYS
 from gateway.extras.console.lists import Json, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route

@@ -24,15 +24,13 @@ from gateway.api.call import Call
 from gateway.api.state import Gateway
 from gateway.base.addresses import parse_address
 from gateway.extras.console.additions import Script, ScriptRole
-from gateway.extras.console.fields import (
+from gateway.extras.console.errors import (
     ConsoleError,
-    Fields,
-    Query,
     invalid_field,
     not_for_token,
-    read_id,
     signed_in_by_proxy,
 )
+from gateway.extras.console.fields import Fields, Query, read_id
 from gateway.extras.console.replays import OtherRequest, RepeatableRequest, ReplayBook, StoredReply
 from gateway.extras.console.state import ConsoleState
 from gateway.extras.signins import signin

@@ -17,7 +17,7 @@ from gateway.base.money import describe_amount
 from gateway.base.process import find_version
 from gateway.base.times import format_iso
 from gateway.extras.console.additions import find_low_balance_nano
-from gateway.extras.console.fields import ConsoleError
+from gateway.extras.console.errors import ConsoleError
 from gateway.extras.console.lists import Json
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.extras.signins import signin

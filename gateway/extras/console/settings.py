@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from gateway.admin.fields import describe
 from gateway.base.times import format_iso
-from gateway.extras.console.fields import ConsoleError
+from gateway.extras.console.errors import ConsoleError
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.session import prepare_session, require_fresh
 from gateway.extras.signins import totp

@@ -1,30 +1,27 @@
-"""Requests to models, never prompts or replies; usage by day, hour, model or key; the models and prices.
+"""Usage by day, hour, model or key; the models and their prices.
 
-Holders see requests and usage of their own account, operators of all accounts or of one. Operators
-also see models that are off, and all routes.
+Holders see usage of their own account, operators of all accounts or of one. Operators also see models
+that are off, and all routes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 from itertools import groupby
-from operator import attrgetter
 from typing import Final, Literal, get_args
 
 from aiohttp import web
 
-from gateway.admin import observations, views
+from gateway.admin import views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
-from gateway.base.ids import find_first_id
 from gateway.base.money import describe_amount, describe_price
 from gateway.base.prices import describe_rules
-from gateway.base.times import DAY_MS, format_day, format_hour, format_iso
+from gateway.base.times import DAY_MS, format_day, format_hour
 from gateway.config.records import Model
-from gateway.extras.console.fields import ConsoleError, Query, invalid_field
-from gateway.extras.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
+from gateway.extras.console.errors import ConsoleError, invalid_field
+from gateway.extras.console.fields import Query
+from gateway.extras.console.lists import Json, stream_csv
 from gateway.extras.console.routes import (
     EVERY_TOKEN,
     READERS,
@@ -33,120 +30,10 @@ from gateway.extras.console.routes import (
     async_route,
     route,
 )
-from gateway.extras.reports.calls import CallBook
-from gateway.extras.reports.records import (
-    CallFilter,
-    ChartUnit,
-    UsageFilter,
-    UsageReport,
-    sum_usage,
-)
+from gateway.extras.reports.records import ChartUnit, UsageFilter, UsageReport, sum_usage
 from gateway.extras.reports.usage import UsageBook
-from gateway.extras.reports.views import CALL, OUTCOMES, USAGE
-from gateway.ledger.observation_records import RefusedView
+from gateway.extras.reports.views import USAGE
 from gateway.ledger.sql.books import Books
-
-MAX_STATUS: Final = 599
-"""The largest HTTP status there is."""
-MAX_SECONDS: Final = 86_400
-"""A day: no call takes longer."""
-SLOW_MS: Final = 7 * DAY_MS
-"""How far back slow calls are searched unless a first day is given."""
-SLOW_CALLS: Final = 25_000
-"""How many calls a page looks at then, of the account or of all: each takes the books' thread a µs.
-
-No index knows how long calls took.
-"""
-
-
-@route("GET", "/activity", "any")
-def list_calls(books: Books, request: ConsoleRequest) -> Answer:
-    """List the requests, the latest started first, or the slowest first."""
-    page = read_page(request, str)
-    chosen, start_ms = _read_part(books, request, page.after_text)
-    if _read_sort(request) == "slowest":
-        calls = CallBook(books).read_slowest(chosen, page.after_text, page.limit)
-    else:
-        calls = CallBook(books).read_page(chosen, page.after_text, page.wanted)
-    is_part = start_ms is not None or (_is_slow(request) and page.after is not None)
-    figures = {
-        "count": None if is_part else CallBook(books).count(chosen),
-        "outcomes": OUTCOMES,
-        "looked_since": format_iso(start_ms),
-    }
-    if start_ms is not None:
-        page = replace(page, rest=(find_first_id(start_ms),))
-    return page.answer("calls", calls, CALL.describe, attrgetter("request_id"), **figures)
-
-
-@route("GET", "/activity/{id}", "any")
-def show_call(books: Books, request: ConsoleRequest) -> Answer:
-    """Show the whole receipt of a request, or its refusal."""
-    account, currency = request.account, request.gateway.config.billing.currency
-    own_id = None if account.operator else account.id
-    found = observations.find_call(books, request.segment("id"), account_id=own_id)
-    if isinstance(found, RefusedView):
-        return Answer(observations.REFUSED.describe(found))
-    return Answer(views.describe_call_detail(found, currency, for_operator=account.operator))
-
-
-@async_route("GET", "/activity.csv", "any")
-async def download_calls(request: ConsoleRequest) -> web.StreamResponse:
-    return await stream_csv(request, "activity", CALL.names, partial(_read_chunk, request))
-
-
-def _is_slow(request: ConsoleRequest) -> bool:
-    return request.query.integer("slower_than", 0, MAX_SECONDS, 0) > 0 or (
-        _read_sort(request) == "slowest"
-    )
-
-
-def _read_sort(request: ConsoleRequest) -> str:
-    return request.query.choice("sort", ("latest", "slowest"), "latest")
-
-
-def _read_part(
-    books: Books, request: ConsoleRequest, below_id: str | None
-) -> tuple[CallFilter, int | None]:
-    """Return the filter and, if a page searches only its latest part, the time at which that begins."""
-    chosen = _read_filter(books, request)
-    if not _is_slow(request):
-        return chosen, None
-    if chosen.since_ms is None:
-        chosen = replace(chosen, since_ms=books.clock() - SLOW_MS)
-    start_ms = CallBook(books).find_start_ms(chosen, below_id, SLOW_CALLS)
-    return chosen if start_ms is None else replace(chosen, since_ms=start_ms), start_ms
-
-
-def _read_filter(books: Books, request: ConsoleRequest) -> CallFilter:
-    query = request.query
-    since_ms, until_ms = query.span_ms()
-    slower_than = query.integer("slower_than", 0, MAX_SECONDS, 0)
-    account_id = request.find_named(books) if request.account.operator else request.account.id
-    return CallFilter(
-        account_id,
-        request_id=query.text("request_id"),
-        key_id=query.text("key"),
-        model=query.text("model"),
-        provider=query.text("provider"),
-        outcome=query.optional_choice("outcome", tuple(OUTCOMES)),
-        status=query.integer("status", 0, MAX_STATUS, 0) or None,
-        slower_than_ms=slower_than * 1000 or None,
-        since_ms=since_ms,
-        until_ms=until_ms,
-    )
-
-
-def _read_chunk(
-    request: ConsoleRequest, books: Books, below_id: str | None
-) -> tuple[list[Json], str | None]:
-    chosen, start_ms = _read_part(books, request, below_id)
-    calls = CallBook(books).read_page(chosen, below_id, CHUNK_ROWS)
-    after = None if start_ms is None else find_first_id(start_ms)
-    if len(calls) == CHUNK_ROWS:
-        after = calls[-1].request_id
-    return [CALL.describe(call) for call in calls], after
-
 
 Group = Literal["day", "hour", "model", "key", "account", "provider"]
 OWN_GROUPS: Final[tuple[Group, ...]] = ("day", "hour", "model", "key")

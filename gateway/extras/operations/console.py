@@ -19,7 +19,7 @@ from gateway.base.process import PROGRAM, find_version
 from gateway.base.times import DAY_MS, format_day, format_iso, unix_ms
 from gateway.config.records import Config, Provider
 from gateway.extras.console.additions import Addition
-from gateway.extras.console.fields import ConsoleError, invalid_field
+from gateway.extras.console.errors import ConsoleError, invalid_field
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.overview import PERIODS
 from gateway.extras.console.routes import (

@@ -11,7 +11,7 @@ from typing import Final, get_args
 from gateway.api.call import Call
 from gateway.extras.console.additions import Addition, Credential, Script
 from gateway.extras.console.callers import nobody, note_failure, take_try
-from gateway.extras.console.fields import ConsoleError, too_many_tries
+from gateway.extras.console.errors import ConsoleError, too_many_tries
 from gateway.extras.console.routes import Answer, ConsoleRequest, route
 from gateway.extras.console.session import require_fresh
 from gateway.extras.console.state import ConsoleState

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from gateway.extras.cards import webhook
-from gateway.extras.console.fields import ConsoleError
+from gateway.extras.console.errors import ConsoleError
 from tests.extras.console.parsers import read_body
 
 FEED: Final = {

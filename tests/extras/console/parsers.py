@@ -8,8 +8,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from gateway.extras.console import dispatch
-from gateway.extras.console.fields import ConsoleError
+from gateway.extras.console import bodies
+from gateway.extras.console.errors import ConsoleError
 
 
 def read_body(most: int, size: int) -> None:
@@ -21,13 +21,13 @@ def read_body(most: int, size: int) -> None:
 
     content = SimpleNamespace(iter_any=give)
     http = SimpleNamespace(content_length=None, content=content, protocol=None)
-    asyncio.run(dispatch.read_bytes(cast("Any", http), most))
+    asyncio.run(bodies.read_bytes(cast("Any", http), most))
 
 
 FEED: Final = {
-    ("extras/console/dispatch", "MAX_BODY_BYTES"): (
-        dispatch.MAX_BODY_BYTES,
-        partial(read_body, dispatch.MAX_BODY_BYTES),
+    ("extras/console/bodies", "MAX_BODY_BYTES"): (
+        bodies.MAX_BODY_BYTES,
+        partial(read_body, bodies.MAX_BODY_BYTES),
         ConsoleError,
     )
 }

@@ -14,7 +14,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.base import addresses
 from gateway.extras.console import routes
-from gateway.extras.console.fields import ConsoleError, Fields, Query
+from gateway.extras.console.errors import ConsoleError
+from gateway.extras.console.fields import Fields, Query
 from gateway.extras.console.lists import Page, read_page
 from gateway.extras.console.routes import ConsoleRequest
 

@@ -213,7 +213,7 @@ async def test_bodies_that_are_not_read(console: Console, monkeypatch: pytest.Mo
         yield b"{"
         await asyncio.sleep(5)
 
-    monkeypatch.setattr("gateway.extras.console.dispatch.BODY_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.extras.console.bodies.BODY_SECONDS", 0.05)
     sent = {"Cookie": console.cookies[HOLDER], "Content-Type": "application/json"}
     async with console.web.post(console.root_url + path, data=trickle(), headers=sent) as slow:
         assert (slow.status, (await slow.json())["error"]["code"]) == (408, "too_slow")

@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from gateway.admin import views
-from gateway.extras.console.fields import ConsoleError, Fields
+from gateway.extras.console.errors import ConsoleError
+from gateway.extras.console.fields import Fields
 from gateway.extras.console.routes import Answer, ConsoleRequest, run_once
 from gateway.extras.console.state import BooksThread
 from gateway.ledger.opening import open_books

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gateway.admin import keys
-from gateway.extras.console import usage
 from gateway.extras.console.keys import MAX_LIVE_KEYS
 from gateway.ledger.records import count_days_left
 from gateway.ledger.sql import accounts as account_book
@@ -30,7 +29,7 @@ async def test_slow_calls_are_looked_for_in_parts(
     history: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No index knows how long calls took, so a page looks at so many and the next one at older ones."""
-    monkeypatch.setattr(usage, "SLOW_CALLS", 20)
+    monkeypatch.setattr("gateway.extras.console.calls.SLOW_CALLS", 20)
     chosen = "from=2020-01-01"
     calls = await read_pages(history, f"{API}/activity?{chosen}&limit=200", "calls")
     assert len(calls) > 40

@@ -17,7 +17,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.base.tasks import spawn
-from gateway.extras.console.fields import (
+from gateway.extras.console.errors import (
     ConsoleError,
     explain,
     invalid_field,
