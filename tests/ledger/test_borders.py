@@ -23,10 +23,12 @@ BOOKS = sorted(
     }
 )
 """Extras that have parts of the books. The modules of these may use SQL."""
+STATEMENTS = {*ROOT.glob("extras/reports/filters.py"), *ROOT.glob("extras/reports/sums.py")}
+"""Modules of statements beside the parts that run them."""
 OUTSIDE = [
     path
     for path in sorted(ROOT.rglob("*.py"))
-    if path not in (ROOT / "__init__.py", ROOT / "extension.py")
+    if path not in {ROOT / "__init__.py", ROOT / "extension.py", *STATEMENTS}
     and not any(one in path.parents for one in LEDGERS)
     and not (path.parent in BOOKS and PART.search(path.read_text("utf-8")))
 ]
@@ -100,6 +102,7 @@ FILES = sorted(
     {
         *(path for one in (*LEDGERS, *filter(is_money, BOOKS)) for path in one.rglob("*.py")),
         *PACKAGE.glob("extras/price_lists/*.py"),
+        *STATEMENTS,
         *(
             path
             for one in BOOKS

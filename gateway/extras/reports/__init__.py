@@ -5,7 +5,9 @@ Without it the ledger writes the same sums, and nobody reads them: a call is fou
 
     records     filters; calls, sums, and lines of a statement
     calls       calls by account, key, model, provider and ending: the latest, or the slowest
+    filters     the statements that find them, each by an index
     usage       sums of usage and of what providers bill, by day, hour, model, key, account, provider
+    sums        the statements that sum
     statements  what moved the balances in a period
     ranks       accounts in the order of what they have or spent
     views       the fields of these for tables, JSON and CSV

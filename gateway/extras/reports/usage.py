@@ -7,15 +7,13 @@ that a chart is made of, which may be thousands, as its columns (see `database`)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import repeat
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import orjson
 
 from gateway.base import ids
-from gateway.base.times import DAY_MS, HOURS_PER_DAY, format_day
+from gateway.base.times import DAY_MS, format_day
 from gateway.extras.reports.records import (
     ChartUnit,
     GatewayView,
@@ -27,95 +25,25 @@ from gateway.extras.reports.records import (
     UsagePoint,
     UsageReport,
 )
+from gateway.extras.reports.sums import (
+    ALL,
+    CHARTS,
+    COSTS,
+    EVER,
+    ONE,
+    USAGE,
+    USED,
+    Kind,
+    Table,
+    write_sums,
+)
 from gateway.ledger.call_records import KeyLabel
 from gateway.ledger.records import Refused
-from gateway.ledger.sql.database import (
-    KEY_WORKS,
-    Columns,
-    Part,
-    Value,
-    join_parts,
-    read_script,
-    sum_parts,
-)
-from gateway.ledger.sql.rows import is_amount, name_parts, write_cost_sums, write_usage_sums
+from gateway.ledger.sql.database import KEY_WORKS, Columns, Part, Value, join_parts, read_script
+from gateway.ledger.sql.rows import is_amount
 
 Row = TypeVar("Row", Usage, UsagePoint)
-Table = Literal["hourly", "daily", "daily_totals", "requests"]
 
-_TIMES: Final[Mapping[Table, str]] = {
-    "hourly": "hour",
-    "daily": "day",
-    "daily_totals": "day",
-    "requests": "ended_ms",
-}
-EVER: Final = 2**62
-"""A day, or a time, later than all that can be stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Sums of one kind."""
-
-    names: tuple[str, ...]
-    """Columns of `daily`; amounts are summed in two parts."""
-    are_any: str
-    """The condition that a group of days or hours has any."""
-    is_counted: str
-    """The condition that a request counts."""
-    of_requests: str
-    """The sums over requests."""
-
-
-USAGE: Final = Kind(
-    Usage._fields,
-    "sum(requests) > 0",  # days on which all requests failed are no group
-    "state = 'posted'",
-    ", ".join(write_usage_sums(sum_parts)),
-)
-_USED: Final = Kind((), "sum(requests) > 0", "state = 'posted'", "")
-"""Nothing but the places in which there was any usage."""
-_COSTS: Final = Kind(
-    ProviderCosts._fields,
-    "sum(known + reported) > 0",
-    "state = 'posted' AND (provider_cost_nano IS NOT NULL OR reported_cost_nano IS NOT NULL)",
-    ", ".join(write_cost_sums(sum_parts)),
-)
-ONE: Final = "account_id = :account AND (:key IS NULL OR key_id = :key)"
-_ALL: Final = "account_id IN (SELECT id FROM accounts) AND (:key IS NULL OR key_id = :key)"
-"""All accounts, each by the table's key, so that other days are not read."""
-
-
-@lru_cache(maxsize=128)
-def write_sums(kind: Kind, table: Table, where: str, *places: str) -> str:
-    """Write sums by places, as columns: first the places, in whose order rows come, then the sums.
-
-    Days and hours come in the order of their table's key, so that nothing has to be sorted.
-    """
-    parts = [sum_parts(name) if is_amount(name) else f"sum({name})" for name in kind.names]
-    counted, having = "", f"HAVING {kind.are_any}"
-    if table == "requests":
-        counted, having, parts = f"AND {kind.is_counted}", "", [kind.of_requests]
-    elif table == "daily_totals":
-        parts = [f"sum({part})" for name in kind.names for part in name_parts(name)]
-    at, by = _TIMES[table], ", ".join(places)
-    names = [f"c{n}" for n in range(len(places) + sum(1 + is_amount(one) for one in kind.names))]
-    return f"""
-        WITH sums ({", ".join(names)}) AS (
-            SELECT {", ".join((*places, *parts))} FROM {table}
-            WHERE {where} AND {at} >= :first AND {at} < :end
-                AND (:model IS NULL OR model = :model) {counted}
-            GROUP BY {by} {having} ORDER BY {by}
-        )
-        SELECT json_array({", ".join(f"json_group_array({name})" for name in names)}) FROM sums
-    """  # noqa: S608 - of constants
-
-
-CHARTS: Final[Mapping[ChartUnit, tuple[Table, int]]] = {
-    "day": ("daily", 1),
-    "hour": ("hourly", HOURS_PER_DAY),
-}
-"""The table of a chart, whose column of time is the unit; units of a day."""
 _GROUPS: Final[Mapping[UsageGroup, str]] = {
     "day": "day",
     "model": "model",
@@ -162,7 +90,7 @@ class UsageBook(Part):
     ) -> dict[str, ProviderCosts]:
         """Sum what providers bill for these requests, in groups of which anything is known."""
         chosen = {"account": account, "key": None, "model": None}
-        rows = self._sum(_COSTS, by, since_ms, until_ms, chosen)
+        rows = self._sum(COSTS, by, since_ms, until_ms, chosen)
         return {group: _read_costs(sums) for group, sums in rows}
 
     def sum_with_costs(
@@ -218,7 +146,7 @@ class UsageBook(Part):
             keys = self._read_keys(values) if by_key else []
             models = set(used)
             if chosen.model is not None:
-                (found,) = self._read(_USED, "daily", ("model",), {**values, "model": None})
+                (found,) = self._read(USED, "daily", ("model",), {**values, "model": None})
                 models = set(found)
         return UsageReport(
             tuple(sorted(_make(UsagePoint, ats, used, _make_usages(columns)))),
@@ -266,7 +194,7 @@ class UsageBook(Part):
         self, kind: Kind, table: Table, places: Sequence[str], values: Mapping[str, Value]
     ) -> Columns:
         """Read sums of one account, or of all: of those by day the totals, if they tell enough."""
-        where = _ALL if values["account"] is None else ONE
+        where = ALL if values["account"] is None else ONE
         is_wide = values["account"] is values["key"] is None
         if table == "daily" and is_wide and not {"account_id", "key_id"} & {*places}:
             table, where = "daily_totals", "TRUE"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.extras.postgres.books import PostgresBooks
-from gateway.extras.reports.calls import LATEST, Index, choose_index, make_parameters
+from gateway.extras.reports.filters import LATEST, Index, choose_index, make_parameters
 from gateway.extras.reports.ranks import RANKS
 from gateway.extras.reports.records import CallFilter
-from gateway.extras.reports.usage import ONE, USAGE, write_sums
+from gateway.extras.reports.sums import ONE, USAGE, write_sums
 from gateway.ledger.sql.database import Values
 from gateway.ledger.sql.entries import LATEST_ENTRIES
 from tests.extras.postgres.cluster import Cluster

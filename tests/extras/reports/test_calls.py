@@ -8,19 +8,19 @@ import pytest
 
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS
-from gateway.extras.reports import calls
+from gateway.extras.reports import calls, filters
 from gateway.extras.reports.ranks import RANKS
 from gateway.extras.reports.records import CallFilter
-from gateway.extras.reports.usage import CHARTS, ONE, USAGE, write_sums
+from gateway.extras.reports.sums import CHARTS, ONE, USAGE, write_sums
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from tests.ledger.kit import check_plan, explain
 from tests.support.rows import each_row
 
 STATEMENTS = {
-    "one": calls.ONE,
-    **{f"latest by {index}": sql for index, sql in calls.LATEST.items()},
-    **{f"count by {index}": sql for index, sql in calls.COUNT_FEW.items()},
+    "one": filters.ONE,
+    **{f"latest by {index}": sql for index, sql in filters.LATEST.items()},
+    **{f"count by {index}": sql for index, sql in filters.COUNT_FEW.items()},
     "days": calls.DAYS,
     "hours": calls.HOURS,
     "sums": calls.COUNT,
@@ -50,8 +50,8 @@ def test_no_statement_scans_or_sorts(path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("index", INDEXES)
-def test_each_index_is_used(path: Path, index: calls.Index) -> None:
-    for statements in (calls.LATEST, calls.COUNT_FEW):
+def test_each_index_is_used(path: Path, index: filters.Index) -> None:
+    for statements in (filters.LATEST, filters.COUNT_FEW):
         steps = explain(path, statements[index])
         assert sum(INDEXES[index] in step for step in steps) == 1, steps
 
@@ -74,7 +74,7 @@ def test_each_index_is_used(path: Path, index: calls.Index) -> None:
     ],
 )
 def test_what_is_chosen_decides_the_index(chosen: CallFilter, index: str) -> None:
-    assert calls.choose_index(chosen) == index
+    assert filters.choose_index(chosen) == index
 
 
 def test_a_time_is_a_range_of_ids(path: Path) -> None:
