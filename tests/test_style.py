@@ -24,7 +24,8 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = """
     extras/audio/transcripts extras/completions/dialect extras/embeddings/demo
-    extras/postgres/messages extras/postgres/session extras/price_lists/compare extras/rerank/dialect
+    extras/postgres/adapters extras/postgres/messages extras/postgres/session
+    extras/price_lists/compare extras/rerank/dialect
     config/load config/models config/prices config/reader config/secrets
     extras/cards/stripe extras/cards/stripe_objects extras/console/routes
     dialects/translate/first_choice dialects/translate/pivot dialects/wire/records

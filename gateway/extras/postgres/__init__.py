@@ -5,7 +5,8 @@ untouched, until the extra is back.
 
 opening   what `ledger.opening` calls, and no import before
 urls      addresses: read, and shown without the password
-session   a connection, statements in its words, and the transaction of the books
+session   a connection, its clock, and the transaction of the books
+adapters  statements in PostgreSQL's words, values in its types
 schema    tables and functions: made, checked, migrated; the proof of the books in them. The scripts
           have the rules:
           tables, requests, rules, nodes   the tables, and what nothing may do to them
@@ -14,12 +15,13 @@ schema    tables and functions: made, checked, migrated; the proof of the books 
           sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
 books     implements `Books`; every row as records, and a ledger made of them
-nodes     the processes that serve, and what they count beside the books; what others changed, of
-          which a node hears or which it finds; dead nodes, and months
+nodes     the processes that serve, and what they count beside the books; dead nodes, and months
+feed      what others changed, of which a node hears or which it finds
 serving   opens a `ServingLedger` on it: connects, proves, loads, registers the node; reads receipts
 shared    holds that are stored at once, declined ones, locked accounts: a `ServingLedger` of several
 store     carries out rounds; connects again when the database was away
-messages  a round's items as JSON, and its answer; one statement on the event loop, without a thread
+messages  a round's items as JSON, and its answer
+statement one statement on the event loop, without a thread
 
 A request's way through it:
 

@@ -1,23 +1,13 @@
-"""A round's items as the JSON that `run_round` takes, its answer, and the call on the event loop.
-
-The event loop itself runs the statement, which saves waking a thread twice per round. See "Asynchronous
-Command Processing" in PostgreSQL's documentation of libpq. Each call handles the bytes received so far;
-the loop calls again when there are more.
-"""
+"""A round's items are written as the JSON that `run_round` takes, and its answer is read."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import select
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import orjson
-from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
 
 from gateway.base.errors import GatewayError
 from gateway.extras.postgres.shared import SharedReport
@@ -25,9 +15,6 @@ from gateway.ledger import key_records
 from gateway.ledger.base import Hold, Settlement, write_end
 from gateway.ledger.serving.memory import Lack, refuse_funds
 from gateway.ledger.serving.queue import Item
-
-if TYPE_CHECKING:
-    from psycopg.pq.abc import PGconn, PGresult
 
 _NO_RATE: Final = (0, 0, 0)
 """Requests and tokens per minute, and requests at once: no limit."""
@@ -222,87 +209,3 @@ def _list_rate(rate: key_records.Rate | None) -> tuple[int, int, int]:
     if rate is None:
         return _NO_RATE
     return (rate.requests_per_minute, rate.tokens_per_minute, rate.concurrency)
-
-
-Parameter = bytes | int | str | None
-
-
-async def fetch_value(
-    connection: PGconn, statement: bytes, parameters: Sequence[Parameter]
-) -> bytes:
-    """Run a statement with one row of one column, and return that as text.
-
-    Nobody else uses the connection meanwhile. Raises psycopg.Error.
-    """
-    connection.send_query_params(statement, [_encode(one) for one in parameters])
-    result = await _Exchange(connection).answer
-    if result.status != ExecStatus.TUPLES_OK:
-        raise error_from_result(result)
-    value = result.get_value(0, 0)
-    assert value is not None
-    return value
-
-
-def _encode(parameter: Parameter) -> bytes | None:
-    if parameter is None or isinstance(parameter, bytes):
-        return parameter
-    return str(parameter).encode()
-
-
-class _Exchange:
-    """One statement on its way, and what is known of its result."""
-
-    def __init__(self, connection: PGconn) -> None:
-        self._connection = connection
-        self._loop = asyncio.get_running_loop()
-        self._result: PGresult | None = None
-        self.answer: asyncio.Future[PGresult] = self._loop.create_future()
-        still_writes = connection.flush()
-        # libpq closes a socket that broke, and its number is soon another's: the loop has one of its own.
-        self._socket = os.dup(connection.socket)
-        self._loop.add_reader(self._socket, self._run, self._read)
-        if still_writes:
-            self._loop.add_writer(self._socket, self._run, self._write)
-
-    def _run(self, step: Callable[[], PGresult | None]) -> None:
-        """Take a step, and answer at the end, whatever it is."""
-        result: PGresult | Exception | None
-        try:
-            result = step()
-        except Exception as error:  # noqa: BLE001 - who waits for the answer gets it
-            result = error
-        if result is None:
-            return
-        self._loop.remove_reader(self._socket)
-        self._loop.remove_writer(self._socket)
-        os.close(self._socket)
-        if self.answer.done():  # the waiter is gone
-            return
-        if isinstance(result, Exception):
-            self.answer.set_exception(result)
-        else:
-            self.answer.set_result(result)
-
-    def _write(self) -> None:
-        if not self._connection.flush():
-            self._loop.remove_writer(self._socket)
-
-    def _read(self) -> PGresult | None:
-        """Take what has come; return the result once all of it is there.
-
-        uvloop tells of a socket that broke once, and then forgets it: so nothing is left to be read.
-        """
-        while True:
-            self._connection.consume_input()
-            while not self._connection.is_busy():
-                result = self._connection.get_result()
-                if result is None:
-                    return self._result
-                self._result = result
-            if not self._has_more():
-                return None
-
-    def _has_more(self) -> bool:
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))

@@ -20,7 +20,8 @@ from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import LedgerUnavailable
 from gateway.base.times import unix_ms
 from gateway.extras.postgres import schema
-from gateway.extras.postgres.nodes import ChangeFeed, Listener, Node, Upkeep, leave, register
+from gateway.extras.postgres.feed import ChangeFeed, Listener
+from gateway.extras.postgres.nodes import Node, Upkeep, leave, register
 from gateway.extras.postgres.session import Session, connect, explain, find_clock
 from gateway.extras.postgres.shared import SharedLedger, SharedWriter
 from gateway.extras.postgres.store import PostgresStore

@@ -7,7 +7,6 @@ prepared, so PgBouncer may hand the connection from transaction to transaction.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,14 +16,11 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import errors
-from psycopg import sql as composed
-from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
-from psycopg.types.numeric import IntLoader
-from psycopg.types.string import StrDumperUnknown, TextLoader
 
-from gateway.extras.postgres.messages import Parameter, fetch_value
+from gateway.extras.postgres.adapters import ADAPTERS, compose
+from gateway.extras.postgres.statement import Parameter, fetch_value
 from gateway.extras.postgres.urls import show_url
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.database import Values
@@ -52,33 +48,6 @@ PATIENCE_MS: Final = 10_000
 ROW_MS: Final = 250
 """How long a change waits for a row. No round is under way then, so a stranger has it, and all nodes
 wait for the change."""
-_WORDS: Final = (
-    (re.compile(r"%"), "%%"),  # before placeholders are made of it
-    (
-        re.compile(r"json_each\((:\w+)\)"),
-        r"json_array_elements_text(CAST(\1 AS json)) AS each (value)",
-    ),
-    (re.compile(r"\bjson_group_array\("), "json_agg("),
-    (re.compile(r"\bjson_array\("), "json_build_array("),
-    (  # tables that stand for indexes
-        re.compile(r"\bcalls_by_\w+ AS called CROSS JOIN requests ON requests\.id = called\.id"),
-        "requests",
-    ),
-    (re.compile(r"\bcalled\."), "requests."),
-    (
-        re.compile(r"\bentries_by_account AS filed CROSS JOIN entries ON entries\.id = filed\.id"),
-        "entries",
-    ),
-    (re.compile(r"\bfiled\."), "entries."),
-    (re.compile(r"\bINDEXED BY \w+"), ""),  # hints to SQLite's planner, as is the next
-    (re.compile(r"\bCROSS JOIN (\w+) ON\b"), r"JOIN \1 ON"),
-    (re.compile(r"\bLIKE\b"), "ILIKE"),
-    # Values are in the text, so a condition that is none is left out by the planner, which would take
-    # `x = coalesce(NULL, x)` for one that few rows meet.
-    (re.compile(r"([\w.]+) = coalesce\(:(\w+), \1\)"), r"(:\2 IS NULL OR \1 = :\2)"),
-    (re.compile(r"\?"), "%s"),
-    (re.compile(r"(?<!:):([a-z_]\w*)"), r"%(\1)s"),
-)
 NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 """The time as `DatabaseClock.note` takes it."""
 IDLE_MS: Final = 2000
@@ -104,35 +73,6 @@ PLAIN_WORDS: Final = (
 """Errors of the server or a pool in plain words. Those in another language stay as they are."""
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
-
-
-class _TruthDumper(Dumper):
-    """Booleans are 0 or 1 in every column, as in SQLite."""
-
-    def dump(self, obj: bool) -> bytes:
-        return b"1" if obj else b"0"
-
-    def quote(self, obj: bool) -> bytes:
-        return self.dump(obj)
-
-
-class _TextDumper(StrDumperUnknown):
-    """Replaces NUL, which PostgreSQL's text cannot have; no stored text is equal to the result."""
-
-    def dump(self, obj: str) -> Any:
-        return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
-
-
-def _make_adapters() -> AdaptersMap:
-    adapters = AdaptersMap(psycopg.adapters)
-    adapters.register_dumper(bool, _TruthDumper)
-    adapters.register_dumper(str, _TextDumper)
-    adapters.register_loader("numeric", IntLoader)  # sums of bigints
-    adapters.register_loader("json", TextLoader)  # orjson reads them
-    return adapters
-
-
-_ADAPTERS: Final = _make_adapters()
 
 
 class DatabaseClock:
@@ -192,11 +132,11 @@ class Session:
         return self.driver.closed or self.driver.broken
 
     def execute(self, sql: str, values: Values = ()) -> Cursor:
-        return self.driver.execute(_compose(sql), values)
+        return self.driver.execute(compose(sql), values)
 
     def executemany(self, sql: str, rows: Iterable[Values]) -> None:
         with self.driver.cursor() as cursor:
-            cursor.executemany(_compose(sql), rows)
+            cursor.executemany(compose(sql), rows)
 
     def execute_timed(self, sql: str, values: Values = ()) -> tuple[Any, ...]:
         """Return a row without its second column, which is `NOW`: the clock learns from that."""
@@ -207,7 +147,7 @@ class Session:
         return row[0], *row[2:]
 
     async def fetch_value(self, statement: bytes, parameters: Sequence[Parameter]) -> bytes:
-        """Run a statement on the event loop, as `messages.fetch_value` says."""
+        """Run a statement on the event loop, as `statement.fetch_value` says."""
         return await fetch_value(self.driver.pgconn, statement, parameters)
 
     def run(self, script: str) -> None:
@@ -236,7 +176,7 @@ def connect(url: str) -> Session:
                 autocommit=True,
                 prepare_threshold=None,
                 cursor_factory=psycopg.ClientCursor,
-                context=_ADAPTERS,
+                context=ADAPTERS,
             ),
             find_clock(url),
         )
@@ -314,15 +254,3 @@ def _read_own(url: str) -> dict[str, Any]:
     """Return the settings that the URL has itself."""
     own = psycopg.conninfo.conninfo_to_dict(url)
     return {name: own[name] for name in SETTINGS if name in own}
-
-
-@lru_cache(maxsize=1024)
-def translate(sql: str) -> str:
-    """Return the statement with psycopg's placeholders and PostgreSQL's words."""
-    for pattern, words in _WORDS:
-        sql = pattern.sub(words, sql)
-    return sql
-
-
-def _compose(sql: str) -> composed.SQL:
-    return composed.SQL(translate(sql))

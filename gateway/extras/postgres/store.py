@@ -21,6 +21,7 @@ from psycopg import errors
 
 from gateway.base.tasks import spawn
 from gateway.extras.postgres import messages, nodes
+from gateway.extras.postgres.feed import ChangeFeed
 from gateway.extras.postgres.schema import open_session
 from gateway.extras.postgres.session import Session, describe
 from gateway.extras.postgres.shared import SharedReport
@@ -62,7 +63,7 @@ class PostgresStore:
         url: str,
         session: Session,
         node: nodes.Node,
-        feed: nodes.ChangeFeed,
+        feed: ChangeFeed,
         upkeep: nodes.Upkeep,
         *,
         clock: Callable[[], int],

@@ -16,11 +16,12 @@ import pytest
 
 from gateway.base.process import find_version
 from gateway.base.times import unix_ms
+from gateway.extras.postgres import feed as feeds
 from gateway.extras.postgres import nodes as module
 from gateway.extras.postgres import session as sessions
 from gateway.extras.postgres.books import PostgresBooks
+from gateway.extras.postgres.feed import Listener
 from gateway.extras.postgres.nodes import (
-    Listener,
     Node,
     Upkeep,
     find_server,
@@ -64,7 +65,7 @@ class Ear:
 
 @pytest.fixture
 def ear(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ear]:
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(feeds, "RETRY_SECONDS", 0.01)
     ear = Ear()
     listener = Listener(ledger_url, ear.heard.release)
     ear.wait()  # it listens, and tells that there may be something
@@ -101,8 +102,8 @@ def test_a_server_that_is_not_there_is_tried_again_until_the_end(
         tries.release()
         raise LedgerError(url)
 
-    monkeypatch.setattr(module, "connect", refuse)
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(feeds, "connect", refuse)
+    monkeypatch.setattr(feeds, "RETRY_SECONDS", 0.01)
     listener = Listener("postgresql://nowhere", lambda: None)
     for _ in range(3):
         assert tries.acquire(timeout=WAIT_SECONDS)

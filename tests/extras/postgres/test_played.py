@@ -32,9 +32,9 @@ import psycopg
 import pytest
 
 from gateway.extras.postgres.books import PostgresBooks
-from gateway.extras.postgres.messages import Parameter, RoundAnswer
+from gateway.extras.postgres.feed import ChangeFeed
+from gateway.extras.postgres.messages import RoundAnswer
 from gateway.extras.postgres.nodes import (
-    ChangeFeed,
     DeadNode,
     Node,
     Upkeep,
@@ -44,6 +44,7 @@ from gateway.extras.postgres.nodes import (
     renew,
 )
 from gateway.extras.postgres.session import Session, connect, describe
+from gateway.extras.postgres.statement import Parameter
 from gateway.extras.postgres.store import PostgresStore
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Rate, Spending, find_span

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.base.errors import LedgerUnavailable
 from gateway.extras.postgres.books import PostgresBooks
-from gateway.extras.postgres.nodes import ChangeFeed
+from gateway.extras.postgres.feed import ChangeFeed
 from gateway.extras.postgres.serving import PostgresReader, open_postgres
 from gateway.extras.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError

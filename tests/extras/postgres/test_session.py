@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from gateway.base.times import unix_ms
+from gateway.extras.postgres.adapters import translate
 from gateway.extras.postgres.session import (
     NOW,
     DatabaseClock,
@@ -19,7 +20,6 @@ from gateway.extras.postgres.session import (
     describe,
     explain,
     transaction,
-    translate,
 )
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.database import Values
