@@ -3,7 +3,8 @@
 Without it the log tells of each request, and nothing is counted for a monitoring system.
 
 settings  the table [metrics] of gateway.toml
-counts    the families, and what adds to them
+counts    the families of the gateway, and what adds to them
+families  counters, gauges, histograms, and their text
 serving   the address, and what is told of commits and of the loop
 """
 

@@ -15,7 +15,8 @@ from gateway.api.state import Gateway
 from gateway.base.addresses import join_address
 from gateway.base.tasks import measure_loop_lag, spawn
 from gateway.extension import Started
-from gateway.extras.metrics.counts import CONTENT_TYPE, Metrics
+from gateway.extras.metrics.counts import Metrics
+from gateway.extras.metrics.families import CONTENT_TYPE
 from gateway.server.listener import CannotListen
 
 LAG_TICK_SECONDS: Final = 0.5

@@ -13,7 +13,8 @@ from typing import Any, Final, get_args
 import pytest
 
 from gateway.base.money import Tokens
-from gateway.extras.metrics.counts import FAULTS, Counter, Family, Histogram, Metrics
+from gateway.extras.metrics.counts import FAULTS, Metrics
+from gateway.extras.metrics.families import Counter, Family, Histogram
 from gateway.ledger.call_records import Outcome
 from tests.support.formats import EVERY_CALLER
 from tests.support.records import make_call

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from gateway.base.process import ExitCode
-from gateway.extras.metrics.counts import CONTENT_TYPE, Metrics
+from gateway.extras.metrics.counts import Metrics
+from gateway.extras.metrics.families import CONTENT_TYPE
 from tests.extras.metrics.test_metrics import make_gateway
 from tests.support.chat import say
 from tests.support.client import Call, Reply, request
