@@ -18,7 +18,8 @@ import orjson
 from gateway.base.errors import GatewayError
 from gateway.base.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
 from gateway.base.prices import AppliedPrice
-from gateway.cli.verbs import VERBS, find_words, load_verbs, make_parser
+from gateway.cli.parser import make_parser
+from gateway.cli.verbs import VERBS, find_words, load_verbs
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
 from gateway.extension import find_missing

@@ -2,10 +2,13 @@
 
     command     runs a command: errors become messages and exit codes; what a verb sees of it:
                 configuration, books, who asks, output
-    verbs       the decorator that makes a verb of a function; the words, and argparse's parser
+    verbs       the decorator that makes a verb of a function; the first words of all verbs
+    parser      argparse's parser, with shorter errors
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
     process  check  accounts  books  keys  receipts
                 the verbs of these subjects, with their arguments, help and examples
+    summary     what `check` shows of providers, models and prices
+    losses      prices below their cost, and rules that may hold at once, of which `check` warns
 
 The verbs of an extra are in its `verbs`.
 

@@ -21,7 +21,8 @@ from gateway.base.money import format_amount
 from gateway.base.process import PROGRAM, ExitCode, find_version
 from gateway.base.times import unix_ms
 from gateway.cli.arguments import Json, Output, render
-from gateway.cli.verbs import DEFAULT_CONFIG, parse
+from gateway.cli.parser import parse
+from gateway.cli.verbs import DEFAULT_CONFIG
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config
 from gateway.ledger.opening import open_books

@@ -1,4 +1,4 @@
-"""Verbs: the decorator that makes one of a function, and the argparse parser of all.
+"""The decorator makes a verb of a function, with its arguments, words and examples.
 
 A subject's module is imported when one of its words is typed: `--help` needs none of them.
 """
@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NoReturn, TypedDict, TypeVar, Unpack
+from typing import Final, TypedDict, TypeVar, Unpack
 
-from gateway.base.process import PROGRAM, ExitCode
+from gateway.base.process import ExitCode
 from gateway.cli import arguments as read
 from gateway.config.records import Config
-from gateway.extension import find_extras, find_missing
+from gateway.extension import find_extras
 
 Run = TypeVar("Run", bound=Callable[..., int | None])
 """The function of a verb, see `Verb.run`."""
@@ -223,45 +223,6 @@ def verb(
     return add
 
 
-class Options(argparse.Namespace):
-    """The parsed words."""
-
-    config: str | None
-    csv: bool = False
-    json: bool = False
-    version: bool
-    verb: Verb
-    parser: Parser
-
-    def find_arguments(self) -> dict[str, object]:
-        """Return the parameters of the verb's function."""
-        own = {"config", "csv", "json", "version", "verb", "parser"}
-        return {name: value for name, value in vars(self).items() if name not in own}
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose help begins with a summary and examples."""
-
-    summary: str = ""
-    examples: tuple[str, ...] = ()
-
-    def format_help(self) -> str:
-        lines = [f"  {line if '$(' in line else f'{PROGRAM} {line}'}" for line in self.examples]
-        return "\n".join((self.summary, "", "examples:", *lines, "", super().format_help()))
-
-    def _check_value(self, action: argparse.Action, value: object) -> None:
-        """Refuse an unknown verb; argparse would list all verbs in one line."""
-        if action.nargs != argparse.PARSER or action.choices is None or value in action.choices:
-            super()._check_value(action, value)
-            return
-        group = self.prog.removeprefix(PROGRAM).lstrip()
-        known = [f"{group} {one}".lstrip() for one in action.choices]
-        word = f"{group} {value}".lstrip()
-        if needed := find_missing("words", word):
-            raise argparse.ArgumentError(None, f"'{word}' {needed}")
-        raise argparse.ArgumentError(None, f"unknown verb '{word}'; {_advise(word, known)}")
-
-
 @cache
 def find_words() -> Mapping[str, str]:
     """Return what the first words of all verbs are for, those of extras among them."""
@@ -276,85 +237,3 @@ def load_verbs(words: Collection[str]) -> None:
     for module, some in {**own, **added}.items():
         if any(word in words for word in some):
             import_module(module)
-
-
-def parse(words: Sequence[str]) -> Options:
-    """Parse a command line. Raises SystemExit when argparse has written the error or the help."""
-    load_verbs(words)
-    # Not parse_args: its error for an unknown argument shows the usage of all verbs.
-    options, unknown = make_parser().parse_known_args(words, Options())
-    if not hasattr(options, "verb"):
-        load_verbs((DEFAULT,))
-        options.verb = VERBS[DEFAULT]
-    if unknown:
-        _refuse(options, unknown[0])
-    return options
-
-
-def _refuse(options: Options, word: str) -> NoReturn:
-    """Refuse an argument that the verb does not have; argparse would show the usage of all verbs."""
-    known = [one.name for one in (*options.verb.arguments, *options.verb.either)]
-    advice = _advise(word.partition("=")[0], known)
-    options.parser.error(f"unknown argument {word}; {advice}")
-
-
-def _advise(word: str, known: list[str]) -> str:
-    import difflib  # 0.2 MiB, for errors only
-
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]}?" if close else "see --help"
-
-
-def make_parser() -> Parser:
-    """Build the parser of the verbs whose modules are imported; it knows the words of the others."""
-    root = _equip(
-        # No abbreviations: scripts that use one would break when an option is added.
-        Parser(prog=PROGRAM, allow_abbrev=False),
-        "An LLM gateway: keys, balances and an exact ledger in front of upstream providers.",
-        ("serve", "account add alice --credit 20", "key add alice", "usage --by model"),
-    )
-    root.set_defaults(parser=root)
-    root.add_argument("--version", action="store_true", help="print the version and exit")
-    _add_config(root, default=None)
-    top = root.add_subparsers(title="verbs", metavar="VERB")
-    for word, summary in find_words().items():
-        members = [one for path, one in VERBS.items() if path.startswith(f"{word} ")]
-        parser = _equip(
-            top.add_parser(word, help=summary, allow_abbrev=False),
-            summary,
-            (one.examples[0] for one in members),
-        )
-        if word in VERBS:
-            _fill(parser, VERBS[word])
-        elif members:
-            group = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-            for one in members:
-                name = one.path.removeprefix(f"{word} ")
-                _fill(group.add_parser(name, help=one.summary, allow_abbrev=False), one)
-    return root
-
-
-def _equip(parser: Parser, summary: str, examples: Iterable[str]) -> Parser:
-    parser.summary, parser.examples = summary, tuple(examples)
-    return parser
-
-
-def _fill(parser: Parser, one: Verb) -> None:
-    _equip(parser, one.summary, one.examples)
-    _add_config(parser, default=argparse.SUPPRESS)  # a default would override --config before VERB
-    for argument in one.arguments:
-        parser.add_argument(argument.name, **argument.parameters)
-    if one.either:
-        group = parser.add_mutually_exclusive_group()
-        for argument in one.either:
-            group.add_argument(argument.name, **argument.parameters)
-    parser.set_defaults(verb=one, parser=parser)
-
-
-def _add_config(parser: Parser, default: str | None) -> None:
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        default=default,
-        help="the configuration file (default: $GATEWAY_CONFIG, else ./gateway.toml)",
-    )

@@ -14,7 +14,8 @@ import pytest
 
 from gateway.base.process import PROGRAM
 from gateway.cli.arguments import Output
-from gateway.cli.verbs import JSON, VERBS, Options, find_words, load_verbs, make_parser, parse
+from gateway.cli.parser import Options, make_parser, parse
+from gateway.cli.verbs import JSON, VERBS, find_words, load_verbs
 from tests import ROOT
 from tests.support.cli import Cli
 from tests.support.rows import each_row

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.base.money import NANO, Tokens
 from gateway.base.prices import BillTerms
-from gateway.cli.check import list_conflicts
+from gateway.cli.losses import list_conflicts
 from gateway.config.records import Model
 from tests.support.settings import OPENAI, load
 

@@ -14,7 +14,8 @@ from aiohttp.test_utils import TestClient
 from pytest_aiohttp.plugin import AiohttpClient
 
 from gateway.api.front import Handler
-from gateway.cli.verbs import find_words, load_verbs, make_parser
+from gateway.cli.parser import make_parser
+from gateway.cli.verbs import find_words, load_verbs
 from gateway.extras.console import pages
 from gateway.extras.console.additions import find_additions
 from gateway.extras.console.callers import API_HEADERS, SECURITY_HEADERS

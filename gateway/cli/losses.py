@@ -1,0 +1,76 @@
+"""Warnings of prices are for those below the cost, and for rules of which two may hold at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gateway.base import money
+from gateway.base.prices import BillTerms, PriceList, PriceRule
+from gateway.base.times import unix_ms
+from gateway.config.reader import quote_key
+from gateway.config.records import Config, Model
+
+
+def list_conflicts(config: Config) -> Iterator[str]:
+    """Yield a warning for each two rules that may hold at once, where the order alone decides."""
+    for model in config.models.values():
+        costs = ((f"cost_when at {name}", one) for name, one in model.costs.items())
+        for where, prices in (("price_when", model.prices), *costs):
+            for first, second in prices.find_conflicts():
+                yield (
+                    f"Warning: [models.{quote_key(model.id, always=True)}] {where}: the rules"
+                    f" '{first.why}' and '{second.why}' may both hold for a request; the first one"
+                    " applies. If that is not meant, add a rule with the conditions of both before"
+                    " them."
+                )
+
+
+def list_losses(config: Config) -> Iterator[str]:
+    """Yield a warning for each model, provider and rule with a price below its cost."""
+    for model in config.models.values():
+        for provider, costs in model.costs.items():
+            # Rules of both sides may lead to the same warning.
+            yield from dict.fromkeys(_compare(model, provider, costs))
+
+
+def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
+    """Compare the prices of what each rule of either side is about, and of what none is."""
+    for rule in (None, *model.prices.rules, *costs.rules):
+        case = _satisfy(rule)
+        price, cost = model.prices.find(*case).price, costs.find(*case).price
+        ours, theirs = _list_amounts(price, cost), _list_amounts(cost, price)
+        below = [
+            f"{name} {money.format_amount(amount)} < {money.format_amount(theirs.get(name, 0))}"
+            for name, amount in ours.items()
+            if amount < theirs.get(name, 0)
+        ]
+        if price.reported is not None and price.reported < (bill := cost.reported or money.MILLION):
+            below.append(
+                f"reported {money.format_factor(price.reported)} < {money.format_factor(bill)}"
+            )
+        if below:
+            when = f" when {rule.why}" if rule else ""
+            yield (
+                f"Warning: [models.{quote_key(model.id, always=True)}]: its price is below its cost"
+                f" at {provider}{when}: {', '.join(below)}."
+            )
+
+
+def _list_amounts(price: money.Price, other: money.Price) -> dict[str, int]:
+    """Return what applies by name. Where the other one alone has a price of media, other tokens' does."""
+    amounts: dict[str, int] = {}
+    for name in money.PRICES:
+        if name not in money.MEDIA or (getattr(price, name), getattr(other, name)) != (None, None):
+            own: int | None = getattr(price, name)
+            amounts[name] = getattr(price, money.MEDIA[name]) if own is None else own
+    return {**amounts, **price.tools}
+
+
+def _satisfy(rule: PriceRule | None) -> tuple[money.Tokens, BillTerms, int]:
+    """Make a request that a rule applies to, or one that is about nothing special, and its time."""
+    now_ms = unix_ms()
+    if rule is None:
+        return money.Tokens(), BillTerms(), now_ms
+    above = 0 if rule.input_above is None else rule.input_above + 1
+    terms = BillTerms(rule.service_tier or "", rule.speed or "", rule.inference_geo or "")
+    return money.Tokens(input=above), terms, rule.window.find_time_ms(now_ms)
