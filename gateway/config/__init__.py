@@ -3,12 +3,14 @@
     settings   the table of all keys: reader, meaning, default; payments by card, checked, and the
                smallest amounts of currencies
     records    the configuration as records
-    load       makes the records: providers, storage; the rules that involve several tables
+    load       makes the records: storage; the rules that involve several tables
+    providers  the providers: their addresses, keys and proxies
     models     the models: their kinds, names and routes
     prices     their prices, and what their providers bill
     values     readers of values with special rules: addresses, headers, routes
     secrets    where a secret is, and its look-up
-    reader     reads TOML into typed values; errors name the place and the rule, all at once
+    scalars    readers of numbers, texts and choices
+    reader     reads TOML tables into typed values; errors name the place and the rule, all at once
 
 May import: `base`, `dialects` (for the names of what changes a bill), `ledger` (for locations),
 `extension` (for the tables of extras).

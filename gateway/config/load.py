@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from gateway.config import records
 from gateway.config.models import find_lack, read_models
+from gateway.config.providers import read_providers
 from gateway.config.reader import (
     ConfigError,
     Place,
@@ -23,21 +22,10 @@ from gateway.config.reader import (
     read_table,
     show,
     suggest,
-    untyped,
 )
-from gateway.config.secrets import (
-    COMMAND,
-    Found,
-    LookUp,
-    ReadTable,
-    find_literals,
-    resolve,
-    resolve_secret,
-    split_command,
-)
+from gateway.config.scalars import untyped
+from gateway.config.secrets import Found, LookUp, ReadTable, find_literals, resolve, resolve_secret
 from gateway.config.settings import SETTINGS
-from gateway.config.values import check_proxy
-from gateway.dialects.wire.records import DEMO
 from gateway.extension import find_databases, find_missing, find_tables
 
 
@@ -76,7 +64,7 @@ def _read_config(
     file, folder, problems = str(path), path.absolute().parent, Problems(raw)
     root = _read_root(file, raw, problems)
     look_up = partial(resolve_secret, folder=folder, environ=environ)
-    providers = _read_providers(file, root, look_up if read_keys else _skip, problems)
+    providers = read_providers(file, root, look_up if read_keys else _skip, problems)
     models = read_models(file, root, providers, problems)
     storage = None
     if "storage" in root:
@@ -188,93 +176,6 @@ def _check_root_name(file: str, name: str, value: object) -> None:
         raise ConfigError(f"{file}: {shown}: unknown {kind}; {suggest(name, known)}")
     if not isinstance(value, dict):
         raise ConfigError(f"{file}: {name}: must be a table, not {show(value)}")
-
-
-OPENAI_HOST = "api.openai.com"
-_BY_HOST = {
-    "max_tokens_field": ("max_tokens", "max_completion_tokens"),
-    "history": ("any", "openai"),
-}
-"""Settings whose default depends on the vendor: elsewhere, and at OpenAI's address."""
-_SECRETS = ("api_key", "proxy")
-"""The keys of a provider that may name a variable or a file."""
-
-
-def _read_providers(
-    file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp, problems: Problems
-) -> dict[str, records.Provider]:
-    providers: dict[str, records.Provider] = {}
-    for name, table in root["providers"].items():
-        with problems.collect("providers"):
-            if (lack := find_lack(table, "dialect")) is None:
-                providers[name] = _read_provider(file, name, table, look_up)
-            else:
-                found = _read_provider(file, name, {**table, "dialect": "chat"}, look_up)
-                providers[name] = replace(found, dialect=table["dialect"], off=lack)
-    return providers
-
-
-def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> records.Provider:
-    """Read a provider; without any of its keys, or without its proxy, it is off."""
-    place, problems = Place(file, f"[providers.{quote_key(name)}]"), Problems()
-    # A route is split at its first slash.
-    if not name.isprintable() or not name.strip() or "/" in name:
-        raise place.error("", "a provider's name must be printable text without a slash")
-    settings = read_table(place, raw, SETTINGS["providers.NAME"], problems)
-    with problems.collect():
-        _check_address(place, settings)
-    found: list[tuple[str, Found]] = []
-    for one in settings.pop("api_key", None) or ():
-        with problems.collect():
-            found.append((one, resolve(place, "api_key", one, look_up)))
-    refresh_seconds = settings.pop("api_key_refresh", 0)
-    variables = settings.pop("command_env", ())
-    off, proxy = None, settings.get("proxy")
-    settings["proxy"] = ""
-    if proxy is not None:
-        with problems.collect():
-            settings["proxy"], off = resolve(place, "proxy", proxy, look_up, check_proxy)
-    problems.raise_all()
-    is_openai = urlsplit(settings["base_url"]).hostname == OPENAI_HOST
-    for key, (elsewhere, there) in _BY_HOST.items():
-        if settings[key] is None:
-            settings[key] = there if is_openai else elsewhere
-    keys = tuple(secret for _, (secret, reason) in found if reason is None)
-    folder = Path(file).absolute().parent
-    sources = tuple(
-        _find_source(one, folder, refresh_seconds, variables)
-        for one, (_, reason) in found
-        if reason is None
-    )
-    lacking = tuple(reason for _, (_, reason) in found if reason is not None)
-    if lacking and not keys:
-        off, lacking = lacking[0], ()
-    return records.Provider(
-        name=name, api_keys=keys, sources=sources, lacking=lacking, off=off, **settings
-    )
-
-
-def _find_source(
-    place: str, folder: Path, refresh_seconds: float, variables: tuple[str, ...]
-) -> records.KeySource | None:
-    """Return the source of a key that changes; None for a fixed key."""
-    command = tuple(split_command(place)) if place.startswith(COMMAND) else ()
-    if not command and not place.startswith("file:"):
-        return None
-    return records.KeySource(place, command, folder, refresh_seconds, variables)
-
-
-def _check_address(place: Place, settings: dict[str, Any]) -> None:
-    """Refuse a provider without an address, unless it is the demo, which must have none."""
-    if settings.get("dialect") == DEMO:
-        for key in ("base_url", *_SECRETS):
-            if settings.get(key) is not None:
-                raise place.error(key, "must be left out: the demo provider is built in")
-        settings["base_url"] = ""
-    elif settings.get("base_url", "") is None:
-        raise place.error(
-            "base_url", "is missing; it is " + SETTINGS["providers.NAME"]["base_url"].what
-        )
 
 
 LEAST_MONTHS: Final = 2

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, TypeVar, get_args, get_origin, get
 
 from gateway.base.addresses import Network
 from gateway.base.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
-from gateway.config import reader as read
+from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Setting
 from gateway.dialects.wire import records as dialects

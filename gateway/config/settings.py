@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from gateway.base.money import MEDIA
-from gateway.config import reader as read
 from gateway.config import records, secrets, values
+from gateway.config import scalars as read
 from gateway.config.reader import Setting
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.dialects.wire.records import DEFAULT_KIND, SAMPLING, Reasoning

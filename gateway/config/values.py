@@ -16,7 +16,8 @@ from urllib.parse import SplitResult, urlsplit
 from gateway.base.addresses import Network
 from gateway.base.prices import name_tier
 from gateway.base.times import maybe_seconds, read_date, read_hours, read_weekdays
-from gateway.config.reader import Read, Setting, integer, matching, show, suggest, text
+from gateway.config.reader import Read, Setting, show, suggest
+from gateway.config.scalars import integer, matching, text
 
 MAX_MODEL_ID_CHARS: Final = 200
 """Characters of a model's id, which is in each log line and in each row of the ledger."""

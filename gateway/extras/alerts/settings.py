@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from gateway.config import reader as read
+from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Setting, looks_secret
 from gateway.config.secrets import ReadTable, is_literal, resolve

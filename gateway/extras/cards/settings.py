@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from gateway.base.addresses import is_loopback
 from gateway.base.money import NANO, format_amount
-from gateway.config import reader as read
+from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Place, Setting
 from gateway.config.records import make_record

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from gateway.config.reader import Setting, matching
+from gateway.config.reader import Setting
+from gateway.config.scalars import matching
 from gateway.config.secrets import ReadTable
 from gateway.config.values import RESERVED_HEADERS
 

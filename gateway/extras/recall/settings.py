@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from gateway.config import reader as read
+from gateway.config import scalars as read
 from gateway.config.reader import Setting
 
 TABLE: Final = "responses"
