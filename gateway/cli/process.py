@@ -21,7 +21,7 @@ from gateway.config.load import load_config, load_defaults, load_storage
 from gateway.config.records import Config, Server
 from gateway.ledger.opening import find_server
 from gateway.ledger.records import Conflict, Refused
-from gateway.server import systemd
+from gateway.server import units
 
 
 @verb("serve", "serve", "serve --config /etc/gateway.toml", json=False, load=load_config)
@@ -111,27 +111,27 @@ PACKAGE_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 def unit(command: Command, *, socket: bool, container: bool) -> None:
     place, server = find_installation(command.config), command.config.server
     if socket:
-        command.output.print(systemd.make_socket(find_addresses(server)))
+        command.output.print(units.make_socket(find_addresses(server)))
         return
     if container:
         command.output.print(
-            systemd.make_container(place.config, server, has_database=place.database is not None)
+            units.make_container(place.config, server, has_database=place.database is not None)
         )
         command.say(explain_container(command.config))
         return
-    service = systemd.make_service(place, server)
+    service = units.make_service(place, server)
     command.output.print(service)
     command.say(explain(place))
     for line in note(service, place):
         command.say(line)
 
 
-def find_installation(config: Config) -> systemd.Installation:
+def find_installation(config: Config) -> units.Installation:
     """Return the paths of this installation: interpreter, package, configuration, database."""
     path = config.path.absolute()
     package = Path(gateway.__file__).absolute().parents[1]
     database = config.storage.path if config.storage.url is None else None
-    return systemd.Installation(
+    return units.Installation(
         python=Path(sys.executable),
         environment=Path(sys.prefix),
         package=package / "gateway",
@@ -165,19 +165,19 @@ def find_addresses(server: Server) -> list[tuple[str, int]]:
     return list(dict.fromkeys((str(address[0]), server.port) for *_, address in found))
 
 
-def explain(place: systemd.Installation) -> str:
+def explain(place: units.Installation) -> str:
     """Return the commands that install and start the units."""
     command = shlex.join([str(place.python), "-m", "gateway", "--config", str(place.config)])
     return f"""\
 To install both units and start them, now and at every boot:
   cd {shlex.quote(str(place.folder))}
-  {command} unit | sudo tee {UNIT_FOLDER}/{systemd.NAME}.service
-  {command} unit --socket | sudo tee {UNIT_FOLDER}/{systemd.NAME}.socket
+  {command} unit | sudo tee {UNIT_FOLDER}/{units.NAME}.service
+  {command} unit --socket | sudo tee {UNIT_FOLDER}/{units.NAME}.socket
   sudo systemctl daemon-reload
-  sudo systemctl enable --now {systemd.NAME}.socket {systemd.NAME}.service
-To read gateway.toml again: sudo systemctl reload {systemd.NAME}.service
-To restart without refusing requests: sudo systemctl restart {systemd.NAME}.service
-To stop for good: sudo systemctl disable --now {systemd.NAME}.socket {systemd.NAME}.service"""
+  sudo systemctl enable --now {units.NAME}.socket {units.NAME}.service
+To read gateway.toml again: sudo systemctl reload {units.NAME}.service
+To restart without refusing requests: sudo systemctl restart {units.NAME}.service
+To stop for good: sudo systemctl disable --now {units.NAME}.socket {units.NAME}.service"""
 
 
 def explain_container(config: Config) -> str:
@@ -186,27 +186,27 @@ def explain_container(config: Config) -> str:
     command = f"{shlex.quote(sys.executable)} -m gateway --config {path} unit"
     text = f"""\
 To run the container as your own user, now and at every boot, with Podman 4.5 or newer:
-  podman build -t {systemd.IMAGE} .          # in the clone, with the Containerfile of deploy.md
+  podman build -t {units.IMAGE} .          # in the clone, with the Containerfile of deploy.md
   mkdir -p {QUADLET_FOLDER} {USER_UNIT_FOLDER}
-  {command} --container > {QUADLET_FOLDER}/{systemd.NAME}.container
-  {command} --socket > {USER_UNIT_FOLDER}/{systemd.NAME}.socket
+  {command} --container > {QUADLET_FOLDER}/{units.NAME}.container
+  {command} --socket > {USER_UNIT_FOLDER}/{units.NAME}.socket
   systemctl --user daemon-reload
-  systemctl --user enable --now {systemd.NAME}.socket
-  systemctl --user start {systemd.NAME}.service
+  systemctl --user enable --now {units.NAME}.socket
+  systemctl --user start {units.NAME}.service
   loginctl enable-linger            # it runs while you are not signed in
-To read gateway.toml again: systemctl --user reload {systemd.NAME}.service, if your editor writes into the
+To read gateway.toml again: systemctl --user reload {units.NAME}.service, if your editor writes into the
   file. The container keeps the one that it started with: if another replaced it, restart.
-Commands: podman exec {systemd.NAME} gateway --config {systemd.CONTAINER_CONFIG} account list"""
+Commands: podman exec {units.NAME} gateway --config {units.CONTAINER_CONFIG} account list"""
     storage = config.storage
-    if storage.url is None and not storage.path.is_relative_to(systemd.CONTAINER_STATE):
+    if storage.url is None and not storage.path.is_relative_to(units.CONTAINER_STATE):
         text += (
-            f'\nNote: set [storage] path = "{systemd.CONTAINER_STATE / storage.path.name}" in'
+            f'\nNote: set [storage] path = "{units.CONTAINER_STATE / storage.path.name}" in'
             f" {config.path}: only that folder is kept when the container ends."
         )
     return text
 
 
-def note(service: str, place: systemd.Installation) -> Iterator[str]:
+def note(service: str, place: units.Installation) -> Iterator[str]:
     """Yield settings of the service that the operator may not have intended."""
     if place.config.resolve().with_name("pyproject.toml").exists():
         copy = CONFIG_FOLDER / place.config.name
@@ -222,7 +222,7 @@ def note(service: str, place: systemd.Installation) -> Iterator[str]:
         yield (
             f"Note: systemd makes a user for the service, who has to be able to read {place.config}."
             ' Keep a password out of it: write url = "env:DATABASE_URL" there, and'
-            f" DATABASE_URL=postgresql://... into {systemd.find_variables(place)}, a file of root (mode 0600)."
+            f" DATABASE_URL=postgresql://... into {units.find_variables(place)}, a file of root (mode 0600)."
             " The other commands need that variable too."
         )
     else:

@@ -4,10 +4,11 @@
     listener     listens on the configured address or passed sockets; accepts while it has descriptors
     log          writes the log by a thread, so that its reader delays nothing; the lines of requests
     memory       collects garbage, and gives memory back
-    connections  aborts callers' connections that make no progress, or idle ones if they are too many;
-                 catches signals, and lets requests in flight end
+    connections  aborts callers' connections that make no progress, or idle ones if they are too many
+    drain        catches signals, and lets requests in flight end
     reload       reads gateway.toml again while serving; events of models whose prices changed
-    systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
+    systemd      takes sockets from systemd, tells it states, pings its watchdog
+    units        the text of systemd's units
     first_start  makes an account with the demo credit and a key
 
 May import: `base`, `config`, `ledger`, `admin`, `api`, `extension`.

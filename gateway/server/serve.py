@@ -31,13 +31,12 @@ from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.server import systemd
-from gateway.server.connections import (
-    ConnectionWatch,
+from gateway.server.connections import ConnectionWatch, fit_to_files
+from gateway.server.drain import (
     Signals,
     catch_signals,
     close_while_draining,
     drain,
-    fit_to_files,
     wait_for_handlers,
 )
 from gateway.server.first_start import (
@@ -50,7 +49,7 @@ from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import AccessLog, LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
 from gateway.server.reload import Reloader
-from gateway.server.systemd import GRACE_SECONDS
+from gateway.server.units import GRACE_SECONDS
 
 log = logging.getLogger("gateway.serve")
 

@@ -9,7 +9,7 @@ import pytest
 from gateway.base.process import ExitCode
 from gateway.cli import process as unit_verb
 from gateway.cli.process import note
-from gateway.server.systemd import make_service
+from gateway.server.units import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli
 from tests.support.settings import SHIPPED

@@ -19,10 +19,11 @@ from gateway.base.process import ExitCode
 from gateway.config.records import Config
 from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerLocked, LedgerMismatch
 from gateway.server import serve
-from gateway.server.connections import Signals
+from gateway.server.drain import Signals
 from gateway.server.first_start import find_key_file
 from gateway.server.listener import CannotListen, Listener
-from gateway.server.systemd import GRACE_SECONDS, BadSocket
+from gateway.server.systemd import BadSocket
+from gateway.server.units import GRACE_SECONDS
 from tests.support.settings import OPENAI, load
 from tests.support.stand_in import URL, stand_in
 from tests.support.waiting import until

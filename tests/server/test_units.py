@@ -25,7 +25,7 @@ import pytest
 
 from gateway.cli.process import explain
 from gateway.config.records import Server
-from gateway.server.systemd import Installation, make_container, make_service, make_socket
+from gateway.server.units import Installation, make_container, make_service, make_socket
 from tests.server.unit_files import PLACE, SERVER, STATE
 from tests.support.rows import each_row, told_together
 from tests.support.settings import SHIPPED

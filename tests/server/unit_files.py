@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config.load import load_config
-from gateway.server.systemd import Installation
+from gateway.server.units import Installation
 from tests.support.settings import SHIPPED
 
 SERVER: Final = load_config(SHIPPED, {}).server
