@@ -11,9 +11,9 @@ mending  places  what a passing stream lacks for SDKs, and which item an event b
 replay    a reply as a stream
 history   what only its provider can read, and tools that have no price
 compaction  a summary in place of a conversation, for upstreams that make none themselves
-over_chat_request  over_chat_conversation  over_chat_tools  over_chat_reply  over_chat_stream   over chat
-          upstreams
-chat_request  chat_reply  chat callers over its upstreams
+over_chat_request  over_chat_conversation  over_chat_parts  over_chat_tools  over_chat_reply
+          over_chat_stream  over chat upstreams
+chat_request  chat_conversation  chat_reply  chat_stream  chat callers over its upstreams
 """
 
 from __future__ import annotations

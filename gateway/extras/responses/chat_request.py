@@ -1,179 +1,18 @@
-"""A chat request as a Responses request: its conversation as input items, its tools, its settings.
+"""A chat request as a Responses request: its tools and its settings, around its conversation.
 
 Every field of the chat schema is in one of the tables below, so that none is lost silently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from gateway.base.money import WEB_SEARCH
-from gateway.dialects.chat.state import read_state
-from gateway.dialects.chat.writer import (
-    BLOCK_SEPARATOR,
-    NO_ARGUMENTS,
-    SEARCH_CHOICE,
-    SEARCH_OPTIONS,
-    read_location,
-)
+from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.translate import pivot
-from gateway.dialects.wire.fields import Field, is_link
+from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.records import CompletionRequest, Json, Target
-from gateway.extras.responses.history import maybe_phase, maybe_reasoning
-
-_CACHE_MARK: Final = "prompt_cache_breakpoint"
-"""The field of a part that both dialects have."""
-_INSTRUCTING: Final = frozenset({"system", "developer"})
-
-
-def lift_instructions(items: list[Json], *, everywhere: bool) -> tuple[str, list[Json]]:
-    """Take out the leading instructions, or all of them; return them as one text, and the other items.
-
-    They stay if the conversation has nothing else, since the upstream refuses an empty one. From the
-    first instruction with cache marks on they stay, too, as a text has no place for marks.
-    """
-    if everywhere:
-        lifted = [item for item in items if item.get("role") in _INSTRUCTING]
-        left = [item for item in items if item.get("role") not in _INSTRUCTING]
-    else:
-        bounds = (number for number, item in enumerate(items) if not _is_plain(item))
-        count = next(bounds, len(items))
-        lifted, left = items[:count], items[count:]
-    if not left:
-        return "", items
-    return BLOCK_SEPARATOR.join(part["text"] for item in lifted for part in item["content"]), left
-
-
-def _is_plain(item: Json) -> bool:
-    """Return whether an item is an instruction whose parts have nothing but their text."""
-    return item.get("role") in _INSTRUCTING and all(
-        part.keys() == {"type", "text"} for part in item["content"]
-    )
-
-
-class _Items(pivot.Conversation):
-    """The items of a conversation."""
-
-    __slots__ = ("_custom_ids", "items")
-
-    def __init__(self, messages: Field) -> None:
-        """Write the messages as items. Raises BadRequest, naming what cannot be carried over."""
-        self.items: list[Json] = []
-        self._custom_ids: set[str] = set()
-        """Calls of custom tools: their results have a type of their own."""
-        super().__init__(messages)
-        if not self.items:
-            raise messages.refuse("This model's provider needs a message that is not empty.")
-
-    def _add_instruction(self, message: Field) -> None:
-        content = _translate_content(message["content"], pivot.TEXT_PARTS)
-        self._add_message(message.get("role"), content)
-
-    def _add_user(self, message: Field) -> None:
-        self._add_message("user", _translate_content(message["content"], pivot.ALL_PARTS))
-
-    def _add_assistant(self, message: Field) -> None:
-        """Add the reasoning that the upstream encrypted, then the texts, then the calls."""
-        begin = len(self.items)
-        content = _translate_spoken(message["content"])
-        content += _make_spoken("text", pivot.read_transcript(message))
-        if (refusal := message["refusal"]).value is not None:
-            content += _make_spoken("refusal", refusal.read_string())
-        if content:
-            self._add_message("assistant", content)
-            # The messages of a reply have become one, whose end is that of the last.
-            for phase in read_state(message.value, maybe_phase)[-1:]:
-                self.items[-1].update(phase)
-        if message.get("tool_calls"):
-            for call in message["tool_calls"].read_items():
-                self._add_call(call)
-        if message.get("function_call") is not None:
-            identity = f"function_{len(self.items)}"
-            name = self._add_function(message["function_call"], identity)
-            self._function_ids[name] = identity
-        if len(self.items) > begin:  # reasoning alone would be refused
-            self.items[begin:begin] = read_state(message.value, maybe_reasoning)
-
-    def _add_result(self, identity: str, message: Field) -> None:
-        output = message["content"].value
-        if not output:
-            output = ""
-        elif not isinstance(output, str):
-            output = _translate_content(message["content"], pivot.ALL_PARTS)
-        # A result has to have the type that belongs to its call.
-        kind = "custom_tool_call" if identity in self._custom_ids else "function_call"
-        self.items.append({"type": f"{kind}_output", "call_id": identity, "output": output})
-
-    def _add_message(self, role: str, content: list[Json]) -> None:
-        self.items.append({"type": "message", "role": role, "content": content})
-
-    def _add_call(self, call: Field) -> None:
-        identity = pivot.read_id(call["id"])
-        if call.get("type") != "custom":
-            self._add_function(call["function"], identity)
-            return
-        tool = call["custom"]
-        self._custom_ids.add(identity)
-        held = {"name": tool["name"].read_text(), "input": tool["input"].read_string()}
-        self.items.append({"type": "custom_tool_call", "call_id": identity, **held})
-
-    def _add_function(self, function: Field, identity: str) -> str:
-        """Add a call; return the function's name."""
-        name, arguments = pivot.read_function_call(function)
-        held = {"name": name, "arguments": arguments or NO_ARGUMENTS}
-        self.items.append({"type": "function_call", "call_id": identity, **held})
-        return name
-
-
-def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
-    """Write a string or parts as input parts."""
-    if isinstance(content.value, str):
-        return [{"type": "input_text", "text": content.value}]
-    return [
-        pivot.copy_mark(_CACHE_MARK, part, _TRANSLATORS[kind](part[kind]))
-        for kind, part in pivot.read_parts(content, kinds)
-    ]
-
-
-def _translate_spoken(content: Field) -> list[Json]:
-    """Write an assistant's content as output parts, empty text left out."""
-    if content.value is None:
-        return []
-    if isinstance(content.value, str):
-        return _make_spoken("text", content.value)
-    said = pivot.read_spoken(content)
-    return [made for kind, part in said for made in _make_spoken(kind, part[kind].read_string())]
-
-
-def _make_spoken(kind: str, text: str) -> list[Json]:
-    if not text:
-        return []
-    if kind == "refusal":
-        return [{"type": "refusal", "refusal": text}]
-    return [{"type": "output_text", "text": text, "annotations": []}]
-
-
-def _translate_image(image: Field) -> Json:
-    detail = image.get("detail") or "auto"  # the schema requires one
-    return {"type": "input_image", "image_url": image["url"].read_text(), "detail": detail}
-
-
-def _translate_file(file: Field) -> Json:
-    """Write a document by its link or by its content."""
-    data = file["file_data"].read_text()
-    made = {"type": "input_file"}
-    if isinstance(name := file.get("filename"), str):
-        made["filename"] = name
-    return {**made, "file_url" if is_link(data) else "file_data": data}
-
-
-_TRANSLATORS: Final[dict[str, Callable[[Field], Json]]] = {
-    "text": lambda text: {"type": "input_text", "text": text.read_string()},
-    "image_url": _translate_image,
-    "file": _translate_file,
-}
-
+from gateway.extras.responses.chat_conversation import Items, lift_instructions
 
 SHARED: Final = frozenset(
     {
@@ -204,7 +43,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the Responses request. Raises BadRequest, naming the field that cannot be carried over."""
     body = pivot.open_request(request, target, _KNOWN, REFUSED)
     text = _translate_text(body)
-    items = _Items(body["messages"]).items
+    items = Items(body["messages"]).items
     made: Json = {"model": request.model}
     # The upstream wants the word JSON for a `json_object`, and looks for it among the items alone.
     needs_the_word = "format" in text and text["format"]["type"] == "json_object"

@@ -10,6 +10,7 @@ from gateway.dialects.translate.composed import Translation
 from gateway.extras.responses import (
     chat_reply,
     chat_request,
+    chat_stream,
     over_chat_reply,
     over_chat_request,
     over_chat_stream,
@@ -26,7 +27,7 @@ FORMATS: Final = Formats(
     upstreams={"responses": ResponsesUpstream()},
     translations={
         ("chat", "responses"): Translation(
-            chat_request.translate_request, chat_reply.translate_reply, chat_reply.ChunkWriter
+            chat_request.translate_request, chat_reply.translate_reply, chat_stream.ChunkWriter
         ),
         ("responses", "chat"): Translation(
             over_chat_request.translate_request,

@@ -1,4 +1,4 @@
-"""A Responses request's input as chat messages, its content as parts.
+"""A Responses request's input as chat messages.
 
 A chat upstream wants one system message at the beginning, one message for all that the assistant
 said and called in a row, and the results right behind it, whatever the order of the items.
@@ -13,20 +13,19 @@ from typing import ClassVar, Final
 from gateway.dialects.chat.state import add_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR, NO_ARGUMENTS, make_result, pack_parts
 from gateway.dialects.translate.earlier import pair_calls, tell
-from gateway.dialects.translate.pivot import (
-    DEFAULT_FILENAME,
-    make_file,
-    make_text,
-    read_id,
-    read_text,
-)
+from gateway.dialects.translate.pivot import make_text, read_id, read_text
 from gateway.dialects.wire.customs import INPUT_KEY
-from gateway.dialects.wire.fields import Field, dump_request, is_link, maybe_read_text
+from gateway.dialects.wire.fields import Field, dump_request
 from gateway.dialects.wire.jsonbytes import get_list, get_text
 from gateway.dialects.wire.records import Json, Target
-from gateway.dialects.wire.seals import ANY_TAG
 from gateway.extras.responses.compaction import REQUEST, TRIGGER, maybe_summary
 from gateway.extras.responses.history import SUMMARIES, refuse_summary
+from gateway.extras.responses.over_chat_parts import (
+    is_sealed,
+    read_spoken,
+    read_texts,
+    translate_part,
+)
 from gateway.extras.responses.over_chat_tools import read_flat_name
 
 DROPPED_ITEMS: Final = frozenset(
@@ -42,16 +41,6 @@ DROPPED_ITEMS: Final = frozenset(
 )
 """Items that only the vendor's servers can use, and calls of tools that are left out. Of what was found
 or done the text is carried."""
-DETAILS: Final = ("auto", "high", "low")
-"""How closely a model looks at a picture. Chat lacks Responses' `original`."""
-SEALS: Final = (ANY_TAG, "gAAAA")
-"""The beginnings of sealed content: a tag of this gateway, and OpenAI's own."""
-_TEXT_KEYS: Final = {
-    **dict.fromkeys(("input_text", "output_text", "text"), "text"),
-    "encrypted_content": "encrypted_content",
-    "refusal": "refusal",
-}
-"""The key of the text by the type of part. An earlier refusal is text like any other."""
 
 
 def translate_conversation(body: Field, target: Target) -> list[Json]:
@@ -61,7 +50,7 @@ def translate_conversation(body: Field, target: Target) -> list[Json]:
     """
     conversation = _Conversation(target)
     if (instructions := body["instructions"]).value:
-        conversation.system += _read_texts(instructions)
+        conversation.system += read_texts(instructions)
     given = body["input"]
     if isinstance(given.value, str):
         conversation.turns.append(_Turn({"role": "user", "content": given.value}))
@@ -144,9 +133,9 @@ class _Conversation:
         content = item["content"]
         match item.get("role"):
             case "system" | "developer":
-                self._instruct([*filter(None, _read_texts(content))])
+                self._instruct([*filter(None, read_texts(content))])
             case "assistant":
-                if said := "".join(_read_spoken(content)):
+                if said := "".join(read_spoken(content)):
                     self._say(said)
             case "user":
                 self._state.clear()  # its turn did not come
@@ -185,8 +174,8 @@ class _Conversation:
     def _translate(self, content: Field) -> list[Json]:
         if isinstance(content.value, str):
             return [make_text(content.value)]
-        parts = (part for part in content.read_items() if not _is_sealed(part))
-        return [_translate_part(part, is_pivot=self._target.is_pivot) for part in parts]
+        parts = (part for part in content.read_items() if not is_sealed(part))
+        return [translate_part(part, is_pivot=self._target.is_pivot) for part in parts]
 
     def _add_reasoning(self, item: Field) -> None:
         parts = get_list(item.value, "content") or get_list(item.value, "summary")
@@ -252,84 +241,3 @@ class _Conversation:
         TRIGGER: _ask_summary,
     }
     """Keys are types of items."""
-
-
-def _read_texts(content: Field) -> list[str]:
-    """Read the strings of a content of text alone. Raises BadRequest for other parts."""
-    if isinstance(content.value, str):
-        return [content.value]
-    return [_read_text(part) for part in content.read_items()]
-
-
-def _read_spoken(content: Field) -> list[str]:
-    """Read the strings of an earlier reply; of parts that only its vendor knows, their text."""
-    if isinstance(content.value, str):
-        return [content.value]
-    return [
-        part[_TEXT_KEYS[kind]].read_string()
-        if (kind := part["type"].read_text()) in _TEXT_KEYS
-        else tell(kind, part.value)
-        for part in content.read_items()
-    ]
-
-
-def _read_text(part: Field) -> str:
-    kind = part["type"].read_text()
-    if kind not in _TEXT_KEYS:
-        raise part["type"].refuse("This model's provider takes here text alone.")
-    return part[_TEXT_KEYS[kind]].read_string()
-
-
-def _translate_part(part: Field, *, is_pivot: bool) -> Json:
-    kind = part["type"].read_text()
-    if kind in _TEXT_KEYS:
-        return make_text(part[_TEXT_KEYS[kind]].read_string())
-    match kind:
-        case "input_audio":
-            return {"type": "input_audio", "input_audio": part["input_audio"].read_object()}
-        case "input_file":
-            return _translate_file(part, is_pivot=is_pivot)
-        case "input_image":
-            return _translate_image(part)
-        case _:
-            known = sorted({*_TEXT_KEYS, "input_audio", "input_file", "input_image"})
-            raise part["type"].refuse(f"This model's provider takes {', '.join(known)}.")
-
-
-def _is_sealed(part: Field) -> bool:
-    """Return whether a part can be read only by whoever sealed it.
-
-    Coding agents call what one of them says to another sealed even where nobody sealed it.
-    """
-    given = part.get("encrypted_content")
-    return isinstance(given, str) and given.startswith(SEALS)
-
-
-def _translate_image(part: Field) -> Json:
-    _refuse_file_id(part)
-    image = {"url": part["image_url"].read_text()}
-    if (detail := part.get("detail")) in DETAILS:
-        image["detail"] = detail
-    return {"type": "image_url", "image_url": image}
-
-
-def _translate_file(part: Field, *, is_pivot: bool) -> Json:
-    """Write a document. Chat providers take its content alone, no link to it, and texts as text."""
-    _refuse_file_id(part)
-    name = part["filename"].read_string() if part.get("filename") else ""
-    if (link := part["file_url"]).value is not None:
-        if not (is_pivot and is_link(link.read_string())):
-            raise link.refuse_field()
-        data = link.value
-    else:
-        data = part["file_data"].read_text()
-    if is_pivot:
-        return make_file(name, data)
-    if (text := maybe_read_text(data)) is not None:
-        return make_text(f"{name}\n{text}" if name else text)
-    return make_file(name or DEFAULT_FILENAME, data)
-
-
-def _refuse_file_id(part: Field) -> None:
-    if part.get("file_id") is not None:
-        raise part["file_id"].refuse_field()
