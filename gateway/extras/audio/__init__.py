@@ -6,7 +6,8 @@ speech       OpenAI's API of speech
 transcripts  OpenAI's API of transcripts
 multiplied   the fields that make more of them than is counted
 recordings   how long a recording may be
-forms        forms with a file, read piece by piece and written again
+forms        forms with a file, read piece by piece
+sent_forms   the forms that upstreams get
 uploads      bodies that are forms; their file is kept in memory or on disk
 settings     its key in the table [server] of gateway.toml
 demo         what the embedded provider answers

@@ -32,7 +32,8 @@ from gateway.base.errors import Overloaded
 from gateway.base.usage import TOKENS_PER_SECOND
 from gateway.dialects.wire.records import CompletionRequest, Inputs, InputUnit
 from gateway.extras.audio import recordings
-from gateway.extras.audio.forms import Form, FormReader
+from gateway.extras.audio.forms import FormReader
+from gateway.extras.audio.sent_forms import Form
 from gateway.extras.audio.settings import Server
 
 log = logging.getLogger("gateway.uploads")

@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 
 from gateway.base.errors import BadRequest
-from gateway.extras.audio.forms import PIECE_BYTES, Form, FormReader
+from gateway.extras.audio.forms import FormReader
+from gateway.extras.audio.sent_forms import PIECE_BYTES, Form
 from tests.support.replies import dumps
 from tests.support.rows import each_row
 
