@@ -125,7 +125,12 @@ class PacedConnection(RequestHandler):
         self._body = None
         if self._lingering is not None:
             self._lingering.end()
+        # aiohttp's loop would begin a request that was parsed in this turn, without what makes it.
+        is_waiting = self._current_request is None and bool(self._messages)
+        task = self._task_handler if is_waiting else None
         super().connection_lost(exc)
+        if task is not None:
+            task.cancel()
 
     def _handle(self, http: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         """Call the handler of a request; aiohttp's router is asked only for paths with variables."""

@@ -226,7 +226,7 @@ class Connection(asyncio.Protocol):
             body = reader.feed(data)
         except BadResponse as error:
             # Body bytes before the fault count as if they had come in a read of their own.
-            body, mistake = error.body, error
+            body, mistake = error.body, Broken(str(error))  # a new one: it holds no frame
         try:
             if not had_head and reader.head is not None:
                 self._open(reader.head)

@@ -27,7 +27,7 @@ from tests.support.waiting import until
 HANDLER = """
 _buffer_paused _current_request _lingering_time _loop _messages _pause_transport_reading
 _process_keepalive _reading_paused _request_count _request_handler _request_in_progress
-_resume_transport_reading _waiter finish_response force_close handle_error log_exception
+_resume_transport_reading _task_handler _waiter finish_response force_close handle_error log_exception
 resume_reading
 """
 NAMES = [
