@@ -54,7 +54,13 @@ BASE: Final = {"commands": {"deadlines"}, "deadlines": {"errors", "turns"}}
 LAYERS: Final = {
     "dialects": ("wire", "chat messages", "translate", "exchanges", "formats"),
     "ledger": (
-        *("observation_records key_records", "call_records", "records base", "checks"),
+        *(
+            "observation_records budget_records",
+            "key_records",
+            "call_records",
+            "records base",
+            "checks",
+        ),
         *("serving", "sql", "sqlite", "opening"),
     ),
 }

@@ -29,11 +29,12 @@ JSON_BORDERS: Final = """
     config/load config/models config/prices config/providers config/reader config/secrets
     extras/cards/stripe extras/cards/stripe_objects extras/console/routes
     dialects/translate/first_choice dialects/translate/pivot dialects/wire/records
-    dialects/translate/chat_over_messages_request dialects/chat/state
-    dialects/messages/caller dialects/translate/messages_over_chat_conversation dialects/messages/stream
-    dialects/messages/upstream
-    extras/responses/caller extras/responses/history extras/responses/over_chat_reply
-    extras/responses/replay
+    dialects/chat/state
+    dialects/messages/caller
+    dialects/messages/history dialects/messages/usage
+    dialects/translate/messages_over_chat_tools dialects/translate/chat_over_messages_tools
+    extras/responses/history extras/responses/over_chat_reply
+    extras/responses/replay extras/responses/checks
     dialects/wire/fields dialects/wire/jsonbytes dialects/wire/seals dialects/wire/usage
     ledger/sql/database ledger/sql/rows ledger/sqlite/statements
     upstream/demo

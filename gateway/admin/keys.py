@@ -13,7 +13,8 @@ from typing import Final
 from gateway.base import ids
 from gateway.base.ids import digest, find_last4
 from gateway.ledger import records
-from gateway.ledger.key_records import Allowance, KeyTerms, NewKey
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyTerms, NewKey
 from gateway.ledger.sql.books import Books
 
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600

@@ -9,7 +9,8 @@ from gateway.admin.fields import Fields
 from gateway.base.money import format_amount
 from gateway.base.times import format_moment, unix_ms
 from gateway.ledger import call_records, records
-from gateway.ledger.key_records import BudgetStanding, BudgetView, KeyView, Terms
+from gateway.ledger.budget_records import BudgetStanding, BudgetView
+from gateway.ledger.key_records import KeyView, Terms
 from gateway.ledger.observation_records import UpstreamFailure
 
 

@@ -1,7 +1,8 @@
 """`/v1`: everything between a caller's request and its reply.
 
     routes          the endpoints, each wrapped in the layers that it needs; those that look something up:
-                    counts of tokens, models, the caller's key, receipts, health
+                    models, the caller's key, receipts, health
+    count_tokens    counts of tokens: a provider's, or an estimate
     front           the outermost layer: request id and dialect, errors as replies
     paths           what a caller of a path is told that is not served
     wire            the connections of callers: errors of bytes that are no request
@@ -17,10 +18,12 @@
     shares          bytes of bodies and replies in memory, shared fairly among accounts
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
     admission       model, routes that can carry the request, hold
-    billing         the expected cost, the hold, the one settlement
+    expected        what a request is expected to use and to cost, at the most
+    billing         the hold, and the one settlement
     lifecycle       the life of a completion, without I/O; the table of who pays when
     delivery        the provider's reply on its way to the caller
     sink            the caller's side of a reply
+    json_reply      a whole JSON reply
 
 May import: `base`, `config`, `dialects`, `extension`, `ledger`, `upstream`.
 """

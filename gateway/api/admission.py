@@ -11,9 +11,10 @@ from typing import Final
 from aiohttp import web
 from multidict import MultiMapping
 
-from gateway.api.billing import Bill, expect_usage, open_bill
+from gateway.api.billing import Bill, open_bill
 from gateway.api.bodies import run_large
 from gateway.api.call import Call
+from gateway.api.expected import expect_usage
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.state import Gateway
 from gateway.base import errors

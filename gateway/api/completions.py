@@ -24,8 +24,9 @@ from gateway.api.bodies import parse, read_body
 from gateway.api.call import Call
 from gateway.api.counts import note_upstream_call
 from gateway.api.delivery import Delivery
+from gateway.api.json_reply import JsonReply
 from gateway.api.shares import count_reply
-from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
+from gateway.api.sink import JsonSink, Sink, StreamSink, drain
 from gateway.base.errors import (
     STOPPED,
     GatewayError,
@@ -35,7 +36,7 @@ from gateway.base.errors import (
     drop_frames,
 )
 from gateway.base.money import format_amount
-from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import ReplyContext
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Candidate, try_routes

@@ -12,7 +12,7 @@ from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.shares import SMALL_BYTES, count_reply, may_read
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
-from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import ReplyContext
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES, looks_like_json
 from gateway.upstream.encodings import Wants

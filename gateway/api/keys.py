@@ -29,7 +29,8 @@ from gateway.base.errors import (
 from gateway.base.money import format_amount
 from gateway.base.times import format_moment
 from gateway.ledger.base import Key
-from gateway.ledger.key_records import EndedKey, refuse_spent
+from gateway.ledger.budget_records import refuse_spent
+from gateway.ledger.key_records import EndedKey
 from gateway.ledger.serving.ledger import ServingLedger
 
 REFRESH_SECONDS: Final = 1.0

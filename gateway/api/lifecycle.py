@@ -21,7 +21,7 @@ from itertools import product
 from typing import Final
 
 from gateway.base import errors
-from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.ledger.call_records import Outcome
 
 CALLER_GONE_STATUS: Final = 499

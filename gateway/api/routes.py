@@ -13,117 +13,38 @@ A path below a caller's path is answered in that caller's dialect, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Final, Literal
 
 import orjson
 from aiohttp import hdrs, web
-from multidict import MultiMapping
 
-from gateway.api.admission import find_model, find_problem, pick_headers
-from gateway.api.billing import estimate_input
-from gateway.api.bodies import defer_continue, parse, read_body, run_large
+from gateway.api.admission import find_problem
+from gateway.api.bodies import defer_continue
 from gateway.api.call import Call
 from gateway.api.completions import serve_completion
+from gateway.api.count_tokens import count_tokens, reply_json
 from gateway.api.front import Handler, make_front
 from gateway.api.keys import require_key
 from gateway.api.limits import find_limits
 from gateway.api.paths import refuse_method, refuse_path
 from gateway.api.state import Gateway
-from gateway.base.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
+from gateway.base.errors import ModelNotFound, NotFound
 from gateway.base.ids import is_request_id
 from gateway.base.money import describe_amount
 from gateway.base.times import DAY_MS, format_iso
 from gateway.config.records import Config, Limits, Model
-from gateway.dialects.formats import CountPath
-from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.wire.base import Caller
-from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.dialects.wire.records import CompletionRequest, ListedModel
+from gateway.dialects.wire.records import ListedModel
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
+from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.call_records import Spent, describe_receipt
-from gateway.ledger.key_records import BudgetStanding, Terms
+from gateway.ledger.key_records import Terms
 from gateway.ledger.observation_records import RefusedView
-from gateway.upstream.forwarder import fetch
-from gateway.upstream.routing import Candidate, order_routes
-
-MAX_COUNT_BYTES: Final = 4 << 20
-"""Bytes of a request to count tokens: more than the text of a million tokens. Counting is free."""
-ESTIMATED_HEADER: Final = "x-gateway-estimated"
-
-
-async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web.Response:
-    """Reply with the provider's count of a request's tokens.
-
-    It is an estimate where no provider of the dialect serves the model.
-    """
-    assert call.key is not None
-    with call.gateway.counting.admit(call.key.account.id):
-        caller = counter.exchange.caller
-        request = await parse(call, caller, await read_body(http, call, MAX_COUNT_BYTES))
-        return await count_request(counter, http, call, request)
-
-
-async def count_request(
-    counter: CountPath, http: web.Request, call: Call, request: CompletionRequest
-) -> web.Response:
-    """Reply with the count of a request that was read."""
-    gateway, exchange = call.gateway, counter.exchange
-    model = await find_model(call, request.model)
-    call.model = model.id
-    candidates = [
-        candidate
-        for candidate in gateway.routes.find_candidates(exchange.caller.name, model)
-        if candidate.provider.config.dialect in counter.exchanges
-    ]
-    if not candidates:
-        write = partial(dump_request, request.body)
-        sent = await run_large(call, write) if request.is_large else write()
-        count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
-        return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(call, counter, http.headers, candidates, request))
-
-
-async def _ask(
-    call: Call,
-    counter: CountPath,
-    headers: MultiMapping[str],
-    candidates: Sequence[Candidate],
-    request: CompletionRequest,
-) -> bytes:
-    """Return the first count that a provider gives. Raises the last provider's error.
-
-    The models' breakers count no failure here: some providers of the dialect cannot count tokens.
-    """
-    gateway, failure = call.gateway, None
-    for candidate in order_routes(candidates):
-        provider, target = candidate.provider, candidate.target
-        exchange = counter.exchanges[provider.config.dialect]
-        passed = pick_headers(headers, exchange.passed_headers)
-        write = partial(exchange.write_request, request, target)
-        payload = (await run_large(call, write) if request.is_large else write()).data
-        try:
-            with provider.visit(target.upstream_model):
-                reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)
-            return edit_count(reply, request.model)
-        except GatewayError as error:
-            candidate.report(error, call.note_failure)
-            # A faulty request is faulty for every provider.
-            if not isinstance(error, UpstreamError | OutOfResources):
-                raise
-            failure = error
-    assert failure is not None
-    raise failure
-
-
-def _reply(body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -> web.Response:
-    return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
-
 
 Access = Literal["charged", "free", "open"]
 """A route is open to callers with a balance, to callers with a key, or to everybody."""
@@ -223,7 +144,7 @@ async def list_models(http: web.Request, call: Call) -> web.Response:
     """Reply with the models that the key and its account may use."""
     models = [_list(one) for one in call.gateway.routes.models.values() if _may(call, one)]
     query = {name: http.query.getall(name) for name in http.query}
-    return _reply(orjson.dumps(call.dialect.list_models(models, query)))
+    return reply_json(orjson.dumps(call.dialect.list_models(models, query)))
 
 
 async def retrieve_model(http: web.Request, call: Call) -> web.Response:
@@ -232,7 +153,7 @@ async def retrieve_model(http: web.Request, call: Call) -> web.Response:
     if model is None or not _may(call, model):
         assert call.key is not None
         raise ModelNotFound(wanted, find_problem(call.gateway, call.key, wanted))
-    return _reply(orjson.dumps(call.dialect.show_model(replace(_list(model), id=wanted))))
+    return reply_json(orjson.dumps(call.dialect.show_model(replace(_list(model), id=wanted))))
 
 
 def _may(call: Call, model: Model) -> bool:
@@ -254,7 +175,7 @@ async def show_key(http: web.Request, call: Call) -> web.Response:  # noqa: ARG0
     assert call.key is not None
     spent = await call.gateway.ledger.read_spent(call.key, call.started_ms // DAY_MS)
     body = describe_own_key(call.key, spent, call.gateway.config, call.started_ms)
-    return _reply(orjson.dumps(body))
+    return reply_json(orjson.dumps(body))
 
 
 def describe_own_key(key: Key, spent: Spent, config: Config, now_ms: int) -> dict[str, object]:
@@ -319,7 +240,7 @@ async def show_receipt(http: web.Request, call: Call) -> web.Response:
             "x-request-id; only the key that made a request gets its receipt, and a request "
             "that was refused before it was admitted is known for 7 days."
         )
-    return _reply(dumps_lenient(body))
+    return reply_json(dumps_lenient(body))
 
 
 def _describe_refused(refused: RefusedView) -> dict[str, object]:

@@ -16,8 +16,8 @@ from typing import Final, TextIO, TypeVar, get_args
 from gateway.admin.fields import Columns, printable
 from gateway.base.money import align_points, parse_amount_nano
 from gateway.base.times import DAY_MS, maybe_seconds, to_unix_ms, unix_ms
+from gateway.ledger.budget_records import Allowance, Period
 from gateway.ledger.checks import MAX_COUNT
-from gateway.ledger.key_records import Allowance, Period
 from gateway.ledger.records import Refused
 
 MAX_DURATION_SECONDS: Final = 100 * 366 * 86_400

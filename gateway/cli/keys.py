@@ -10,7 +10,7 @@ from gateway.base.process import PROGRAM
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import MOMENTS, arg, edit, make_expiry, make_limits, verb
-from gateway.ledger import key_records
+from gateway.ledger import budget_records, key_records
 from gateway.ledger.sql.books import Books
 
 _KEY: Final = arg(
@@ -21,7 +21,7 @@ _KEY: Final = arg(
 class _KeyOptions(key_records.KeyChanges, total=False):
     """Terms of a key as they are typed."""
 
-    budget: key_records.Allowance | str | None
+    budget: budget_records.Allowance | str | None
     expires: read.Expiry | None
 
 
@@ -79,7 +79,7 @@ def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None
 
 def _look_up(
     books: Books, account: str, options: _KeyOptions
-) -> tuple[key_records.KeyChanges, key_records.Allowance | None]:
+) -> tuple[key_records.KeyChanges, budget_records.Allowance | None]:
     """Return the terms, with a shared budget by its id, and the key's own budget."""
     # An absent option changes nothing; `none` clears, and comes as None.
     has_budget, budget = "budget" in options, options.pop("budget", None)
@@ -90,7 +90,7 @@ def _look_up(
     if has_expiry:
         # The clock of the ledger, which may be another machine's, decides when a key ends.
         changes["expires_ms"] = expires and expires(books.clock())
-    if isinstance(budget, key_records.Allowance):
+    if isinstance(budget, budget_records.Allowance):
         return changes, budget
     if budget is not None:
         changes["budget_id"] = books.budgets.find(budget, account).id
@@ -178,7 +178,9 @@ _BUDGET_NAME: Final = arg("budget", "ID|NAME", "the id or the name, as `budget l
     arg("name", "NAME", "its name, which no other budget of the account has"),
     arg("allowance", read.allowance, _ALLOWANCE),
 )
-def budget_add(command: Command, account: str, name: str, allowance: key_records.Allowance) -> None:
+def budget_add(
+    command: Command, account: str, name: str, allowance: budget_records.Allowance
+) -> None:
     """Add a budget that several keys of an account can share."""
     made = command.open_books().budgets.create(account, name, allowance)
     _tell_budget(command, made, "added")
@@ -204,10 +206,10 @@ def budget_list(command: Command, account: str | None) -> None:
     arg("--name", "NEW", "another name"),
 )
 def budget_edit(
-    command: Command, budget: str, allowance: key_records.Allowance | None, name: str | None
+    command: Command, budget: str, allowance: budget_records.Allowance | None, name: str | None
 ) -> None:
     """Change a budget. What was spent in the present period stays spent."""
-    changes: key_records.BudgetChanges = {}
+    changes: budget_records.BudgetChanges = {}
     if name is not None:
         changes["name"] = name
     if allowance is not None:
@@ -227,7 +229,7 @@ def budget_remove(command: Command, budget: str) -> None:
     _tell_budget(command, found, "removed")
 
 
-def _tell_budget(command: Command, budget: key_records.BudgetView, done: str) -> None:
+def _tell_budget(command: Command, budget: budget_records.BudgetView, done: str) -> None:
     command.show(views.BUDGET.describe(budget))
     name = "" if budget.name is None else f" '{budget.name}'"
     command.say(

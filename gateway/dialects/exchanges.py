@@ -10,7 +10,7 @@ from typing import Final
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.usage import meter
 from gateway.dialects.translate.composed import Translation
-from gateway.dialects.wire.base import Caller, EventUpstream, Pipeline, StreamingUpstream, Upstream
+from gateway.dialects.wire.base import Caller, EventUpstream, StreamingUpstream, Upstream
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
@@ -21,6 +21,7 @@ from gateway.dialects.wire.jsonbytes import (
     refuse_elements,
 )
 from gateway.dialects.wire.passing import find_last_usage, read_outer_events
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import (
     CompletionRequest,
     Json,

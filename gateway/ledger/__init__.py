@@ -3,7 +3,8 @@
     base             records of a serving ledger: accounts and keys in memory, holds, settlements
     records          errors of a ledger, and where one is: a file, or the address of a database;
                      records of accounts, entries, events and audits
-    key_records      keys, their terms, budgets and their periods, rates
+    key_records      keys, their terms, rates
+    budget_records   budgets, their periods, what is spent
     call_records     receipts of calls, and the words for how calls end
     observation_records  refusals, calls to providers, latencies
     checks           checks of names, notes, amounts, limits and dates, before they are stored

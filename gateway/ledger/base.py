@@ -13,8 +13,9 @@ import orjson
 
 from gateway.base.money import Tokens
 from gateway.base.prices import AppliedPrice
+from gateway.ledger.budget_records import Budget
 from gateway.ledger.call_records import Outcome
-from gateway.ledger.key_records import Budget, KeyTerms, Rate, Terms
+from gateway.ledger.key_records import KeyTerms, Rate, Terms
 
 if TYPE_CHECKING:  # it brings asyncio, which commands do without
     import asyncio

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from gateway.base.money import MAX_AMOUNT_NANO
-from gateway.ledger.key_records import LIMITS, Allowance, KeyTerms, Terms
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import LIMITS, KeyTerms, Terms
 from gateway.ledger.records import OTHER_ACTORS, SCRIPT_ACTOR, Conflict, NotFound, Refused
 
 _LIKE: Final = str.maketrans("01lıіιӏсѕуеорορаαтτмԁпгкκвь", "oiiiiiicsyeopopaattmdnrkkbb")

@@ -11,7 +11,8 @@ import pytest
 from gateway.admin import keys
 from gateway.base import ids
 from gateway.base.money import NANO
-from gateway.ledger.key_records import Allowance, KeyTerms
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import Conflict
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import NAME, Clock, read, read_kept

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.admin import keys
-from gateway.ledger.key_records import Allowance, KeyTerms, Terms
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.records import NotFound, Refused
 from gateway.ledger.sql.books import Books
 from tests.support.rows import told_together

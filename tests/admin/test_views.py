@@ -16,7 +16,8 @@ from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe, name_process
 from gateway.base.times import unix_ms
 from gateway.config.records import Reload
-from gateway.ledger.key_records import BudgetStanding, KeyTerms, KeyView
+from gateway.ledger.budget_records import BudgetStanding
+from gateway.ledger.key_records import KeyTerms, KeyView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sql.books import Books

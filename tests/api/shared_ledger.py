@@ -16,7 +16,8 @@ from gateway.api.call import Call as ServedCall
 from gateway.api.state import Gateway
 from gateway.base.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement
-from gateway.ledger.key_records import Allowance, Rate
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import Rate
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import drop_hold, take_hold
 from tests.api.in_flight import Scene, open_inside

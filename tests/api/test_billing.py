@@ -10,8 +10,9 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.api.billing import Bill, expect_usage, open_bill
+from gateway.api.billing import Bill, open_bill
 from gateway.api.call import Call
+from gateway.api.expected import expect_usage
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Bucket, Rates
 from gateway.base.errors import BalanceHeld, InsufficientBalance, RateLimited

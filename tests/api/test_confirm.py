@@ -21,12 +21,8 @@ from gateway.base.errors import (
     Overloaded,
 )
 from gateway.ledger.base import Key
-from gateway.ledger.key_records import (
-    refuse_concurrency,
-    refuse_requests,
-    refuse_spent,
-    refuse_tokens,
-)
+from gateway.ledger.budget_records import refuse_spent
+from gateway.ledger.key_records import refuse_concurrency, refuse_requests, refuse_tokens
 from gateway.upstream.forwarder import HttpForwarder
 from tests.api.in_flight import Happening, open_scene
 from tests.api.scene import ASKS, PATHS

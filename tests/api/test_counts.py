@@ -9,8 +9,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from gateway.api.count_tokens import MAX_COUNT_BYTES, count_tokens
 from gateway.api.limits import MAX_OWN_COUNTS, Counting
-from gateway.api.routes import MAX_COUNT_BYTES, count_tokens
 from gateway.base.errors import BodyTooLarge
 from tests.support.chat import check_messages_error
 from tests.support.formats import COUNTERS

@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Final
 
 from gateway.base.errors import BadRequest, GatewayError
-from gateway.dialects.wire.base import Caller, Pipeline
+from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.failures import map_status
+from gateway.dialects.wire.pipelines import Pipeline
 from tests.dialects.chat import kit as chat
 from tests.dialects.test_faults import BEGUN
 from tests.support.formats import EXCHANGES

@@ -18,7 +18,7 @@ import pytest
 from gateway.base.money import Tokens
 from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.messages.stream import STOP
-from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.pipelines import Pipeline
 from tests import streams
 from tests.dialects.chat.kit import (
     DONE,

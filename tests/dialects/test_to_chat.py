@@ -13,7 +13,7 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.pipelines import Pipeline
 from tests.dialects.chat.kit import (
     AZURE,
     DONE,

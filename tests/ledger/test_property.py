@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.base.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.base.times import DAY_MS
 from gateway.ledger.base import Hold, Key
-from gateway.ledger.key_records import Allowance
+from gateway.ledger.budget_records import Allowance
 from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks

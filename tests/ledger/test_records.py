@@ -13,6 +13,15 @@ from gateway.base.money import Price, Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import DAY_MS, to_unix_ms
 from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.budget_records import (
+    Allowance,
+    Budget,
+    Period,
+    Span,
+    Spending,
+    find_span,
+    refuse_spent,
+)
 from gateway.ledger.call_records import (
     OUTCOME_WORDS,
     Correction,
@@ -20,19 +29,7 @@ from gateway.ledger.call_records import (
     Receipt,
     describe_receipt,
 )
-from gateway.ledger.key_records import (
-    Allowance,
-    Budget,
-    KeyTerms,
-    Period,
-    Span,
-    Spending,
-    find_span,
-    refuse_concurrency,
-    refuse_requests,
-    refuse_spent,
-    refuse_tokens,
-)
+from gateway.ledger.key_records import KeyTerms, refuse_concurrency, refuse_requests, refuse_tokens
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
 from tests.ledger.contract.kit import NOW_MS, settlement
 from tests.support.rows import each_row

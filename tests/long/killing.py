@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.ledger.key_records import Allowance
+from gateway.ledger.budget_records import Allowance
 from gateway.ledger.opening import open_books, open_ledger
 from tests.support import config, replies, running
 from tests.support.chat import EMBEDDING_PRICE_TOML, PRICE_TOML, Used, say

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.admin import keys
-from gateway.ledger.key_records import Allowance, KeyTerms, Terms
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Location
 from gateway.ledger.sql.books import Books

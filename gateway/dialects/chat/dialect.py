@@ -22,7 +22,7 @@ from gateway.dialects.chat.state import ID_PREFIX, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.base import Caller, EventUpstream, Pipeline, Upstream
+from gateway.dialects.wire.base import Caller, EventUpstream, Upstream
 from gateway.dialects.wire.billed import Billed, check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_splice
@@ -35,6 +35,7 @@ from gateway.dialects.wire.known import (
     add_others,
 )
 from gateway.dialects.wire.names import Names, check_spelling
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import edit_model, find_chunk_usage, hide_bill, read_openai_usage

@@ -14,7 +14,6 @@ from gateway.base.usage import Expected, Reported, merge_reports
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.repair import CHUNK_OBJECT, ChunkRepair, repair_message
 from gateway.dialects.chat.state import ID_PREFIX
-from gateway.dialects.wire.base import EventReader
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -24,6 +23,7 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_splice,
 )
 from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut

@@ -15,11 +15,11 @@ from gateway.base.money import WEB_SEARCH
 from gateway.base.usage import count_text
 from gateway.dialects.chat.state import ID_PREFIX, STATE
 from gateway.dialects.chat.stream import DONE
-from gateway.dialects.wire.base import EventWriter
 from gateway.dialects.wire.billed import is_open, list_families
 from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
+from gateway.dialects.wire.pipelines import EventWriter
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage, Target
 from gateway.dialects.wire.seals import seal, seal_id
 

@@ -7,15 +7,13 @@ calls from other dialects become a tool's input, which is an object.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from operator import is_not
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import quote
-
-import orjson
 
 from gateway.base.errors import BadRequest, UpstreamError
 from gateway.base.usage import Expected, Reported
+from gateway.dialects.messages.history import write_history
 from gateway.dialects.messages.stream import (
     MessagesReader,
     MessagesStream,
@@ -23,158 +21,15 @@ from gateway.dialects.messages.stream import (
     count_block_text,
     find_tool,
     is_made,
-    read_messages_usage,
 )
-from gateway.dialects.wire.base import EventUpstream, Pipeline, Upstream
+from gateway.dialects.messages.usage import read_messages_usage
+from gateway.dialects.wire.base import EventUpstream, Upstream
 from gateway.dialects.wire.billed import check_fields, check_tools
-from gateway.dialects.wire.call_ids import HistoryIds
-from gateway.dialects.wire.halves import mend_json
-from gateway.dialects.wire.jsonbytes import (
-    dumps_lenient,
-    get_list,
-    get_object,
-    get_text,
-    maybe_loads,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import Json, ReplyContext, Target
-from gateway.dialects.wire.seals import ANY_TAG
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.usage import hide_bill
-
-WRAPPED_KEY: Final = "arguments"
-"""The key for arguments that are no object: a tool's input has to be an object."""
-
-
-def read_input(arguments: str) -> Json:
-    """Read arguments as an object; no arguments are an empty object."""
-    if not arguments.strip():
-        return {}
-    read = read_arguments(arguments)
-    try:  # an integer beyond 64 bits could not be written again
-        orjson.dumps(read)
-    except TypeError:
-        read = None
-    return wrap_arguments(arguments if read is None else read)
-
-
-def read_arguments(text: str) -> object:
-    """Read arguments as JSON; return None if the text is not JSON."""
-    return maybe_loads(mend_json(text).encode())
-
-
-def wrap_arguments(given: object) -> Json:
-    """Put arguments that are no object into an object. The model wrote them, so they cannot be fixed."""
-    return given if isinstance(given, dict) else {WRAPPED_KEY: given}
-
-
-def shape_input(given: object) -> Json:
-    """Return the input of an earlier call as an object, which a client may have kept as it came."""
-    if isinstance(given, str):
-        return read_input(given)
-    return {} if given is None else wrap_arguments(given)
-
-
-THINKING: Final = frozenset({"thinking", "redacted_thinking"})
-
-
-def maybe_thinking(block: Any) -> Json | None:
-    """Return a thinking block as its provider accepts it back; None if it is not signed."""
-    match block:
-        case {"type": "thinking", "thinking": str(text), "signature": str(signature)} if signature:
-            return {"type": "thinking", "thinking": text, "signature": signature}
-        case {"type": "redacted_thinking", "data": str(data)} if data:
-            return {"type": "redacted_thinking", "data": data}
-        case _:
-            return None
-
-
-def may_think(turns: Sequence[Any]) -> bool:
-    """Return whether thinking with a budget may be on: a last turn with calls begins with thinking.
-
-    Anthropic refuses others: "Expected `thinking` or `redacted_thinking`, but found `tool_use`".
-    """
-    spoken = (one for one in reversed(turns) if one["role"] == "assistant")
-    last: Json = next(spoken, {})
-    kinds = [block.get("type") for block in get_list(last, "content") if isinstance(block, dict)]
-    return "tool_use" not in kinds or kinds[0] in THINKING
-
-
-def write_history(body: Json, tag: str) -> Json:
-    """Return a request whose earlier turns Anthropic accepts, whoever made them.
-
-    Thinking that other providers made or nobody signed is left out, as are pages that they found, and
-    ids of calls have characters that it takes, each once. `tag` is the provider's.
-    """
-    ids = HistoryIds(tag, body.get("tools"))
-    turns: list[Json] = []
-    edited = body
-    for message in body["messages"]:
-        turn = _write(message, ids)
-        if turn is not message:
-            edited = {**body, "messages": turns}
-        if turn["content"] != []:
-            turns.append(turn)
-    if get_object(body, "thinking").get("type") == "enabled" and not may_think(turns):
-        return _forbid_thinking(edited)
-    return edited
-
-
-def _forbid_thinking(body: Json) -> Json:
-    """Leave out thinking, and context edits that are refused without it."""
-    edited = {name: body[name] for name in body if name != "thinking"}
-    context = get_object(body, "context_management")
-    kept = [one for one in get_list(context, "edits") if "clear_thinking" not in str(one)]
-    if len(kept) < len(get_list(context, "edits")):
-        edited["context_management"] = {**context, "edits": kept}
-        if not kept:
-            del edited["context_management"]
-    return edited
-
-
-def _write(message: Json, ids: HistoryIds) -> Json:
-    content = message["content"]
-    if message["role"] != "assistant":
-        ids.answered = True
-    if type(content) is not list:
-        return message
-    kept = []
-    for block in content:
-        if isinstance(block, dict):
-            signed = block.get("signature") or block.get("data")
-            if block.get("type") in THINKING and (not signed or str(signed).startswith(ANY_TAG)):
-                continue  # another provider's
-        kept.append(_shape(block, ids))
-    is_same = len(kept) == len(content) and not any(map(is_not, kept, content))
-    return message if is_same else {**message, "content": kept}
-
-
-def _shape(block: Any, ids: HistoryIds) -> Any:
-    if not isinstance(block, dict):
-        return block
-    if citations := get_list(block, "citations"):
-        # The index of a page that another provider found is empty.
-        kept = [
-            one
-            for one in citations
-            if not (isinstance(one, dict) and one.get("encrypted_index") == "")
-        ]
-        return block if len(kept) == len(citations) else {**block, "citations": kept or None}
-    kind = block.get("type")
-    key = "id" if kind == "tool_use" else "tool_use_id" if kind == "tool_result" else ""
-    identity = block.get(key) if key else None
-    if not isinstance(identity, str):
-        return block
-    edits: Json
-    if key == "tool_use_id":
-        edits = {key: ids.write_result(identity)}
-    else:
-        edits = {
-            key: ids.write_call(identity),
-            "name": ids.write_name(get_text(block, "name")),
-            "input": shape_input(block.get("input")),
-        }
-    return block if edits.items() <= block.items() else {**block, **edits}
-
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
 """The API version asked for where the caller names none: what the translations write and read."""

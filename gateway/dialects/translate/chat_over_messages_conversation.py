@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.messages.upstream import maybe_thinking, read_input
+from gateway.dialects.messages.history import maybe_thinking, read_input
 from gateway.dialects.translate import pivot
 from gateway.dialects.wire.customs import INPUT_KEY
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url

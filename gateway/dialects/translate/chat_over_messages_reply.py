@@ -12,7 +12,8 @@ from typing import ClassVar, Final
 
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.tools import name_customs
-from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
+from gateway.dialects.messages.history import THINKING, maybe_thinking
+from gateway.dialects.messages.upstream import dump_arguments, read_blocks
 from gateway.dialects.translate.pivot import make_usage
 from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.customs import InputDecoder, read_input

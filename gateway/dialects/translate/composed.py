@@ -18,8 +18,9 @@ from functools import partial
 from typing import Final, get_args
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.wire.base import Caller, EventUpstream, EventWriter
+from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.fields import dump_request
+from gateway.dialects.wire.pipelines import EventWriter
 from gateway.dialects.wire.records import (
     CompletionRequest,
     Json,

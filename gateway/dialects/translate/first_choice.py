@@ -19,9 +19,9 @@ from gateway.dialects.chat.content import list_media, read_content, read_reasoni
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish
 from gateway.dialects.chat.writer import read_sources
-from gateway.dialects.wire.base import EventWriter
 from gateway.dialects.wire.halves import JsonMender, mend_json
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
+from gateway.dialects.wire.pipelines import EventWriter
 from gateway.dialects.wire.records import Json, ReplyContext
 
 MAX_BUFFERED_CHARS: Final = 8 << 20

@@ -12,11 +12,8 @@ from typing import Final
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.messages.caller import MarkedField, MessagesField, is_default
-from gateway.dialects.translate.messages_over_chat_conversation import (
-    is_strict,
-    translate_conversation,
-    translate_tools,
-)
+from gateway.dialects.translate.messages_over_chat_conversation import translate_conversation
+from gateway.dialects.translate.messages_over_chat_tools import is_strict, translate_tools
 from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
 
 MAX_STOP_SEQUENCES: Final = 4

@@ -1,6 +1,7 @@
 """The parts that all dialects share.
 
-base             the seams: caller, upstream, pipeline
+base             the seams: caller, upstream
+pipelines        the seams of a reply under way: what reads it, what writes it, the two as one
 records          what crosses them: requests, payloads, replies
 sse              server-sent events as bytes, whole ones out of any slicing
 stream           the part that all streams share, and translated streams

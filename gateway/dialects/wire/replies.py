@@ -9,8 +9,8 @@ from typing import Final
 
 from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.base.usage import Expected, Metered, Reported, meter
-from gateway.dialects.wire.base import Pipeline
 from gateway.dialects.wire.jsonbytes import bound_elements, limit_elements, refuse_reply
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import Json, Reply
 from gateway.dialects.wire.stream import PICTURE_BYTES
 

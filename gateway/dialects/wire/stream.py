@@ -10,7 +10,7 @@ from typing import Final
 from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.base.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 from gateway.dialects.wire import sse
-from gateway.dialects.wire.base import EventReader, EventWriter
+from gateway.dialects.wire.pipelines import EventReader, EventWriter
 from gateway.dialects.wire.records import Event, Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.templates import Template
 from gateway.dialects.wire.usage import tells_work

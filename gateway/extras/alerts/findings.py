@@ -14,7 +14,7 @@ from gateway.base.usage import MissingUsage
 from gateway.config.records import Config
 from gateway.extras.alerts.records import Alert, AlertKind
 from gateway.extras.operations import health
-from gateway.ledger.key_records import Budget
+from gateway.ledger.budget_records import Budget
 from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.sql.books import Books
 from gateway.upstream.routing import Routes

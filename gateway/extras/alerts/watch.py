@@ -26,7 +26,7 @@ from gateway.extras.alerts.findings import (
 )
 from gateway.extras.alerts.records import Alert, AlertKind, AlertState
 from gateway.extras.alerts.settings import Alerts
-from gateway.ledger.key_records import Budget
+from gateway.ledger.budget_records import Budget
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
 

@@ -21,13 +21,14 @@ from gateway.base.usage import TOKENS_PER_SECOND, Expected, Reported, count_text
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.chat.stream import DONE
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.base import Caller, EventReader, EventUpstream
+from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.billed import check_fields
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.names import refuse_spelling
 from gateway.dialects.wire.passing import LastEventStream
+from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import CompletionRequest, Event, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.templates import PROBE

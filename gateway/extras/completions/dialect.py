@@ -25,10 +25,11 @@ from gateway.dialects.chat.dialect import (
 )
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.base import Caller, EventUpstream, Pipeline
+from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.inputs import read_inputs
 from gateway.dialects.wire.jsonbytes import get_list
 from gateway.dialects.wire.known import TextFields, has_files
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE

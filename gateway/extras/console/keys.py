@@ -18,17 +18,8 @@ from gateway.extras.console.fields import Fields, read_id
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.extras.reports.usage import UsageBook
-from gateway.ledger.key_records import (
-    LIMITS,
-    Allowance,
-    BudgetChanges,
-    KeyChanges,
-    KeyTerms,
-    KeyView,
-    NewKey,
-    Period,
-    TermChanges,
-)
+from gateway.ledger.budget_records import Allowance, BudgetChanges, Period
+from gateway.ledger.key_records import LIMITS, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books
 

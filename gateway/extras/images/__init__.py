@@ -2,7 +2,8 @@
 
 Without it there are no models of `kind = "image"`.
 
-dialect     OpenAI's API of image generation, and the price of each picture
+dialect     OpenAI's API of image generation
+prices      the price of each picture, by its size and quality
 multiplied  the fields that make more of it than is counted
 demo        what the embedded provider answers
 """

@@ -7,45 +7,47 @@ stream has a partial picture in each event, and the usage in its last one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from gateway.base.errors import BadRequest, UndeliverableReply, UpstreamError
-from gateway.base.money import Tokens, name_image
+from gateway.base.errors import BadRequest, UpstreamError
+from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions
 from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.base import Caller, EventReader, EventUpstream
+from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads
 from gateway.dialects.wire.known import has_files, make_fields
 from gateway.dialects.wire.passing import LastEventStream, find_last_usage
+from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.extras.images.multiplied import MULTIPLIED
+from gateway.extras.images.prices import (
+    choose_image,
+    cut_images,
+    fill_images,
+    find_images,
+    fits,
+    read_image,
+)
 
 MAX_N: Final = 10
 """Images of a request: OpenAI's own limit."""
-MAX_CUTS: Final = 1000
-"""Images of a reply. They are searched one by one."""
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its images, which are read as JSON: replies have some hundred."""
-_KEY: Final = b'"b64_json"'
-_CONTENT: Final = re.compile(_KEY + rb'\s*:\s*"')
-"""The key of an image. Inside a string its quotes would be escaped; base64 has none."""
-_EMPTY: Final = b'"b64_json":""'
 _PARTIAL: Final = b".partial_image"
 _COMPLETED: Final = "image_generation.completed"
 """The type of an event with a whole image."""
 _HEAD_BYTES: Final = 256
 """The first bytes of an event, which show its type if it is too large to be read."""
 _SERVED: Final = re.compile(rb'"(size|quality)"\s*:\s*"([a-z0-9]{1,64})"')
-_SIZE: Final = re.compile(r"[0-9]+x[0-9]+")
 
 
 class ImagesCaller(Caller):
@@ -158,78 +160,6 @@ class ImagesUpstream(ServiceUpstream, EventUpstream):
 
     def open_reader(self, context: ReplyContext) -> ImageReader:  # noqa: ARG002 - chat's needs it
         return ImageReader()
-
-
-def fill_images(text: bytes, contents: Sequence[bytes]) -> bytes:
-    """Put the base64 of images that were cut out into their places. Raises UndeliverableReply."""
-    pieces = text.split(_EMPTY)
-    if len(pieces) != len(contents) + 1:  # a name came twice, or an image stood in the bill
-        raise UndeliverableReply("The upstream's reply has an image in no place of its own.")
-    filled = [_EMPTY[:-1] + content + b'"' for content in contents]
-    return b"".join(one for pair in zip(pieces, [*filled, b""], strict=True) for one in pair)
-
-
-def cut_images(text: bytes) -> tuple[bytes, list[bytes]]:
-    """Return a reply without its images' base64, and the base64. Raises UpstreamError for too many."""
-    pieces: list[bytes] = []
-    contents: list[bytes] = []
-    begin = at = keys = 0
-    while (at := text.find(_KEY, at)) >= 0:
-        keys += 1
-        if keys > MAX_CUTS:
-            raise UpstreamError("The upstream's reply has too many images.")
-        key = _CONTENT.match(text, at)
-        end = -1 if key is None else text.find(b'"', key.end())
-        if key is None or end < 0:
-            at += len(_KEY)
-            continue
-        pieces.append(text[begin : key.end()])
-        contents.append(text[key.end() : end])
-        begin = at = end
-    pieces.append(text[begin:])
-    return b"".join(pieces), contents
-
-
-def find_images(tools: Mapping[str, int]) -> list[tuple[str, str, str]]:
-    """Return the names of images among priced tools, each with its size and quality; "" is any."""
-    found = []
-    for name in tools:
-        kind, *told = name.split("_")
-        if kind == "images" and len(told) <= 2:  # noqa: PLR2004 - a size and a quality
-            size = next((one for one in told if _SIZE.fullmatch(one)), "")
-            quality = next((one for one in told if one != size), "")
-            if name == name_image(size, quality):
-                found.append((name, size, quality))
-    return found
-
-
-def fits(image: tuple[str, str], its_size: str, its_quality: str) -> bool:
-    """Return whether a price may be that of an image; "" is any."""
-    size, quality = image
-    return (not size or its_size in ("", size)) and (not quality or its_quality in ("", quality))
-
-
-def choose_image(options: BillOptions, served: tuple[str, str]) -> str:
-    """Choose the price of an image by the reply's size and quality, or else by the request's.
-
-    Of the matching prices the most specific applies, of several the first; if none matches, the held
-    price.
-    """
-    size, quality = image = served[0] or options.image[0], served[1] or options.image[1]
-    fit = [
-        (bool(size and its_size) + bool(quality and its_quality), name)
-        for name, its_size, its_quality in options.image_prices
-        if fits(image, its_size, its_quality)
-    ]
-    if not fit:
-        return next(iter(options.tool_calls))
-    return max(fit, key=lambda one: one[0])[1]  # of equal ones the first
-
-
-def read_image(body: Json) -> tuple[str, str]:
-    """Return the size and the quality in a request or a reply; "" if not stated."""
-    size, quality = get_text(body, "size"), get_text(body, "quality")
-    return "" if size == "auto" else size, "" if quality == "auto" else quality
 
 
 def _report(

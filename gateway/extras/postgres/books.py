@@ -24,7 +24,7 @@ from gateway.extras.postgres.session import (
     transaction,
 )
 from gateway.extras.postgres.urls import show_url
-from gateway.ledger.key_records import find_span
+from gateway.ledger.budget_records import find_span
 from gateway.ledger.records import (
     AuditReport,
     BadRecord,

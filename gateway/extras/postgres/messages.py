@@ -11,7 +11,7 @@ import orjson
 
 from gateway.base.errors import GatewayError
 from gateway.extras.postgres.shared import SharedReport
-from gateway.ledger import key_records
+from gateway.ledger import budget_records, key_records
 from gateway.ledger.base import Hold, Settlement, write_end
 from gateway.ledger.serving.memory import Lack, refuse_funds
 from gateway.ledger.serving.queue import Item
@@ -124,7 +124,9 @@ def _join(parts: Iterable[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
     return joined
 
 
-def find_spendings(answer: RoundAnswer, items: Iterable[Item]) -> dict[int, key_records.Spending]:
+def find_spendings(
+    answer: RoundAnswer, items: Iterable[Item]
+) -> dict[int, budget_records.Spending]:
     """Return what the budgets of the items have spent now."""
     periods = {
         item.hold.budget.id: item.hold.budget.allowance.period
@@ -132,7 +134,7 @@ def find_spendings(answer: RoundAnswer, items: Iterable[Item]) -> dict[int, key_
         if item.hold.budget is not None
     }
     return {
-        id_: key_records.make_spending(periods[id_], first_day, spent_nano)
+        id_: budget_records.make_spending(periods[id_], first_day, spent_nano)
         for id_, first_day, spent_nano in answer.budgets
     }
 
@@ -144,7 +146,7 @@ def note_spent(item: Item, declined: Declined, report: SharedReport) -> None:
     report.spent_nano[hold.key.line.id] = declined.spent_nano
     if hold.budget is not None and declined.budget is not None:
         first_day, spent_nano = declined.budget
-        report.spendings[hold.budget.id] = key_records.make_spending(
+        report.spendings[hold.budget.id] = budget_records.make_spending(
             hold.budget.allowance.period, first_day, spent_nano
         )
 

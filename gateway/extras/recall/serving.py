@@ -28,8 +28,9 @@ from gateway.api.admission import admit
 from gateway.api.bodies import PARSED_FACTOR, is_large, parse, read_body, run_large
 from gateway.api.call import Call
 from gateway.api.completions import send_reply, serve_completion
+from gateway.api.count_tokens import MAX_COUNT_BYTES, count_request, count_tokens
 from gateway.api.paths import explain_path
-from gateway.api.routes import MAX_COUNT_BYTES, Endpoint, count_request, count_tokens
+from gateway.api.routes import Endpoint
 from gateway.api.shares import count_body
 from gateway.api.state import Gateway
 from gateway.base import errors
@@ -39,7 +40,8 @@ from gateway.extension import Started, find_formats
 from gateway.extras.recall import texts
 from gateway.extras.recall.settings import TABLE, Responses
 from gateway.extras.recall.shelves import Kept, Shelves, Text
-from gateway.extras.responses.caller import ID_PREFIX, ResponsesCaller, is_reference
+from gateway.extras.responses.caller import ID_PREFIX, ResponsesCaller
+from gateway.extras.responses.checks import is_reference
 
 NOT_FOUND: Final = "previous_response_not_found"
 """OpenAI's code, on which clients act."""

@@ -5,6 +5,7 @@ callers of every dialect. Without it neither is there. Pairs with Messages are c
 
 formats   what it adds to the tables of dialects, translations and counts
 caller    what callers send, and the errors they get
+checks    the checks of a request's items and parts
 upstream  how providers are asked, and their JSON replies
 stream    replies and events read: usage, the text to estimate it from, and the stream that passes
 mending  places  what a passing stream lacks for SDKs, and which item an event belongs to

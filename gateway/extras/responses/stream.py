@@ -15,7 +15,6 @@ from typing import Final
 from gateway.base.errors import GatewayError
 from gateway.base.money import name_tool
 from gateway.base.usage import Expected, Reported, count_text, merge_reports, read_count
-from gateway.dialects.wire.base import EventReader
 from gateway.dialects.wire.failures import make_failure
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -25,6 +24,7 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_replace,
 )
 from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import Framer, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES

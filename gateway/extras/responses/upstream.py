@@ -7,9 +7,10 @@ from typing import Final
 
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
-from gateway.dialects.wire.base import EventUpstream, Pipeline
+from gateway.dialects.wire.base import EventUpstream
 from gateway.dialects.wire.billed import check_fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import Json, ReplyContext, Target
 from gateway.extras.responses.history import strip_tools, tag_sealed, untag_items
 from gateway.extras.responses.replay import replay_response

@@ -18,8 +18,9 @@ from weakref import WeakValueDictionary
 from gateway.base.errors import BalanceHeld, GatewayError, InsufficientBalance
 from gateway.base.money import NONE, Tokens
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
+from gateway.ledger.budget_records import Budget, Spending, refuse_spent
 from gateway.ledger.call_records import Receipt
-from gateway.ledger.key_records import Budget, KeyTerms, Spending, refuse_spent
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import MAX_INTEGER
 
 KEYS_BEFORE_SWEEP: Final = 1024

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from gateway.base.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.ledger.base import Hold, Settlement
-from gateway.ledger.key_records import Spending
+from gateway.ledger.budget_records import Spending
 from gateway.ledger.serving.memory import Snapshot, drop_hold, make_void
 from gateway.ledger.serving.observer import Observations, ObservingEnd
 

@@ -6,8 +6,9 @@ from dataclasses import asdict
 from typing import Final
 
 from gateway.base.money import format_amount
+from gateway.ledger.budget_records import Allowance, BudgetChanges, BudgetView, find_span
 from gateway.ledger.checks import MAX_NAME_CHARS, require_allowance, require_text
-from gateway.ledger.key_records import Allowance, BudgetChanges, BudgetView, KeyView, find_span
+from gateway.ledger.key_records import KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.database import KEY_LIVES, Part
 from gateway.ledger.sql.rows import BUDGET_COLUMNS, BudgetColumns, read_budget, sum_charges

@@ -10,8 +10,9 @@ from typing import Final
 from gateway.base import ids
 from gateway.base.money import format_amount
 from gateway.base.times import format_moment
+from gateway.ledger.budget_records import Allowance
 from gateway.ledger.checks import require_allowance, require_key_terms
-from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerms, KeyView
+from gateway.ledger.key_records import KeyChanges, KeyStatus, KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
 from gateway.ledger.sql.budgets import BudgetBook, describe_allowance
 from gateway.ledger.sql.database import (

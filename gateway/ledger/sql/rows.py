@@ -16,7 +16,7 @@ import orjson
 from gateway.base.money import NONE, Tokens
 from gateway.base.prices import read_price
 from gateway.base.times import DAY_MS
-from gateway.ledger import key_records
+from gateway.ledger import budget_records, key_records
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Correction, Receipt, Spent
 from gateway.ledger.observation_records import RefusedView
@@ -117,14 +117,14 @@ def read_used(used: Sequence[Any]) -> tuple[Tokens, Mapping[str, int]]:
     return tokens, told.get("tools", NONE)
 
 
-def sum_charges(connection: Connection, budget_id: int, span: key_records.Span) -> int:
+def sum_charges(connection: Connection, budget_id: int, span: budget_records.Span) -> int:
     """Return what a budget was charged for requests that ended in a period."""
     values = (budget_id, span.starts_ms, span.ends_ms)
     return int(connection.execute(SQL["sum of a budget"], values).fetchone()[0])
 
 
-def end_period(period: key_records.Period, first_day: int) -> int:
-    return key_records.find_span(period, first_day * DAY_MS).ends_ms
+def end_period(period: budget_records.Period, first_day: int) -> int:
+    return budget_records.find_span(period, first_day * DAY_MS).ends_ms
 
 
 def write_usage_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ _KEYS: Final = f"""
 """  # noqa: S608
 _LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
 BUDGET_COLUMNS: Final = "budgets.id, budgets.account_id, budgets.name, amount_nano, period, budgets.spent_nano, period_day"
-BudgetColumns = tuple[int, int, str | None, int, key_records.Period, int, int]
+BudgetColumns = tuple[int, int, str | None, int, budget_records.Period, int, int]
 _NUMBERS: Final = " WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
 _BUDGETS: Final = f"SELECT {BUDGET_COLUMNS} FROM budgets{_NUMBERS}"  # noqa: S608
 _NAMES: Final = " WHERE keys.id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
@@ -210,7 +210,7 @@ def read_changed(connection: Connection, changed: Sequence[tuple[str, str]]) -> 
 
 def _read_budgets(
     connection: Connection, keys: Sequence[KeyRow], others: Collection[int] | map[int]
-) -> tuple[key_records.Budget, ...]:
+) -> tuple[budget_records.Budget, ...]:
     """Return the budgets of these keys, and others."""
     ids = {key.terms.budget_id for key in keys if key.terms.budget_id is not None}.union(others)
     return tuple(read_budget(row) for row in _select(connection, _BUDGETS, ids))
@@ -227,11 +227,11 @@ def _account_row(row: tuple[int, str, int, int, *TermsColumns]) -> Account:
     return Account(account_id, name, bool(suspended), balance_nano, terms=read_terms(row[4:]))
 
 
-def read_budget(row: BudgetColumns) -> key_records.Budget:
+def read_budget(row: BudgetColumns) -> budget_records.Budget:
     budget_id, account_id, name, amount_nano, period, spent_nano, period_day = row
-    spending = key_records.make_spending(period, period_day, spent_nano)
-    return key_records.Budget(
-        budget_id, account_id, name, key_records.Allowance(amount_nano, period), spending
+    spending = budget_records.make_spending(period, period_day, spent_nano)
+    return budget_records.Budget(
+        budget_id, account_id, name, budget_records.Allowance(amount_nano, period), spending
     )
 
 

@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import Final, cast
 
 from gateway.ledger.base import PENDING, Hold, Settlement, write_end
-from gateway.ledger.key_records import Spending, find_span
+from gateway.ledger.budget_records import Spending, find_span
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.observer import Observations
 from gateway.ledger.serving.queue import Item, NotPendingError

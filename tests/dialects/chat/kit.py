@@ -18,7 +18,7 @@ from typing import Any, Final
 from gateway.base.money import NONE, Tokens
 from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.chat.stream import ChatStream
-from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext
 
 MODEL: Final = "our/model"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.messages.caller import MessagesCaller
-from gateway.dialects.messages.upstream import may_think, read_arguments, wrap_arguments
+from gateway.dialects.messages.history import may_think, read_arguments, wrap_arguments
 from gateway.dialects.wire.records import ListedModel
 from tests.support.formats import CALLERS, COUNTERS, EXCHANGES
 from tests.support.fuzz import fuzz, json_values

@@ -6,7 +6,7 @@ import tracemalloc
 
 from gateway.base.errors import UndeliverableReply
 from gateway.base.money import Tokens
-from gateway.dialects.wire.base import Pipeline
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES, MAX_REPLY_ELEMENTS, looks_like_json
 from tests.dialects.chat.kit import (
     DONE,

@@ -10,7 +10,7 @@ import pytest
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
-from gateway.dialects.wire.base import EventReader, EventWriter
+from gateway.dialects.wire.pipelines import EventReader, EventWriter
 from gateway.dialects.wire.records import Json, ReplyUsage
 from gateway.dialects.wire.sse import MAX_LINES, parse_event
 from gateway.dialects.wire.stream import (

@@ -18,8 +18,8 @@ from gateway.extras.alerts.findings import (
     find_told_events,
     judge_providers,
 )
-from gateway.ledger import key_records
-from gateway.ledger.key_records import Allowance, BudgetStanding, Spending, find_span
+from gateway.ledger import budget_records
+from gateway.ledger.budget_records import Allowance, BudgetStanding, Spending, find_span
 from gateway.ledger.records import Actor
 from gateway.ledger.serving.observer import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
@@ -61,7 +61,7 @@ class Standing:
     resets_ms: int = NOW_MS
 
 
-class Budget(key_records.Budget):
+class Budget(budget_records.Budget):
     """A budget in memory that shows what a test sets."""
 
     def __init__(self, standing: Standing, account_id: int = 3) -> None:

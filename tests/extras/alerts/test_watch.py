@@ -25,7 +25,7 @@ from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.watch import Watch
-from gateway.ledger.key_records import BudgetStanding
+from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.serving.observer import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks

@@ -12,7 +12,7 @@ from gateway.base.money import FREE
 from gateway.base.prices import BillOptions, PriceList
 from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.wire.records import ReplyContext, Target
-from gateway.extras.images.dialect import MAX_CUTS, cut_images
+from gateway.extras.images.prices import MAX_CUTS, cut_images
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES
 from tests.support.rows import each_row

@@ -18,7 +18,8 @@ from gateway.base.ids import digest
 from gateway.base.money import NANO
 from gateway.base.times import unix_ms
 from gateway.extras.moves import files
-from gateway.ledger.key_records import Allowance, KeyTerms
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.records import BadRecord, Conflict, FilesLost, MoveRecord, NotFound
 from gateway.ledger.sql.books import Books

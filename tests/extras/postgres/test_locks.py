@@ -19,7 +19,8 @@ from gateway.base.errors import LedgerUnavailable
 from gateway.extras.postgres.serving import open_postgres
 from gateway.extras.postgres.session import connect
 from gateway.ledger.base import Hold, Key
-from gateway.ledger.key_records import Allowance, KeyTerms, Rate
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyTerms, Rate
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.ledger import ServingLedger
 from tests.extras.postgres.databases import ask

@@ -17,7 +17,7 @@ from gateway.api.limits import Bucket
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, to_unix_ms
 from gateway.extras.postgres.session import Session, connect
-from gateway.ledger.key_records import Period, find_span
+from gateway.ledger.budget_records import Period, find_span
 from tests.extras.postgres.databases import ask, wait_for_lock
 from tests.ledger.contract.kit import NOW_MS
 

@@ -20,7 +20,7 @@ from gateway.base.times import DAY_MS
 from gateway.extras.postgres.books import OF_NODES, TABLES
 from gateway.extras.postgres.nodes import register
 from gateway.extras.postgres.schema import SHAPE, open_session
-from gateway.ledger.key_records import Allowance
+from gateway.ledger.budget_records import Allowance
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
 from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord

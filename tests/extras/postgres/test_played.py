@@ -47,7 +47,8 @@ from gateway.extras.postgres.session import Session, connect, describe
 from gateway.extras.postgres.statement import Parameter
 from gateway.extras.postgres.store import PostgresStore
 from gateway.ledger.base import Account, Hold, Key, Line
-from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Rate, Spending, find_span
+from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
+from gateway.ledger.key_records import KeyTerms, Rate
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.serving.queue import Item
 from tests.extras.postgres.databases import CUT_OFF, stop_clock

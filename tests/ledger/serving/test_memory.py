@@ -12,7 +12,8 @@ import pytest
 
 from gateway.base.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.base import Account, Key, Line
-from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
+from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving import observer as module
 from gateway.ledger.serving.memory import (

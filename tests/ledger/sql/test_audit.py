@@ -14,7 +14,7 @@ from gateway.base.ids import find_first_id
 from gateway.base.money import MILLION, Price
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import DAY_MS, unix_ms
-from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
+from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
     Check,

@@ -20,8 +20,9 @@ from gateway.admin import keys
 from gateway.base.money import Tokens
 from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.base import Account, Hold, Key, Line
+from gateway.ledger.budget_records import Allowance, Budget, Period, Spending, find_span
 from gateway.ledger.call_records import Outcome
-from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.queue import Item

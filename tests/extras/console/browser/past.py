@@ -15,8 +15,9 @@ from gateway.admin import keys
 from gateway.base.ids import find_first_id
 from gateway.base.money import NANO, Tokens
 from gateway.extras.signins import signin
+from gateway.ledger.budget_records import Allowance
 from gateway.ledger.call_records import Outcome
-from gateway.ledger.key_records import Allowance, KeyTerms
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
