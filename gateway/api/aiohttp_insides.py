@@ -126,8 +126,8 @@ class PacedConnection(RequestHandler):
         if self._lingering is not None:
             self._lingering.end()
         # aiohttp's loop would begin a request that was parsed in this turn, without what makes it.
-        is_waiting = self._current_request is None and bool(self._messages)
-        task = self._task_handler if is_waiting else None
+        is_woken = self._waiter is not None and self._waiter.done()
+        task = self._task_handler if is_woken else None
         super().connection_lost(exc)
         if task is not None:
             task.cancel()
