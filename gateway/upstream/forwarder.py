@@ -1,4 +1,4 @@
-"""Requests to one provider over HTTP, its idle connections, and the meaning of its failures.
+"""Requests to one provider over HTTP, by its keys, and the meaning of its failures.
 
 Every exception of a connection becomes an `UpstreamError` here. So no `except` in other modules can
 blame the provider for what the caller did.
