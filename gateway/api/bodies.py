@@ -207,7 +207,7 @@ def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
     if jsonbytes.has_more_escapes(body, jsonbytes.MAX_ESCAPES):
         raise errors.BodyTooLarge(
             f"The request body has more than {jsonbytes.MAX_ESCAPES:,} backslashes. Send text as"
-            " UTF-8, without escapes such as \u00e9."
+            " UTF-8, without escapes such as \\u00e9."
         )
     if jsonbytes.has_more_wide(body, jsonbytes.MAX_WIDE_BYTES):
         raise errors.BodyTooLarge(

@@ -251,7 +251,7 @@ class Connection(asyncio.Protocol):
     def _open(self, head: Head) -> None:
         """Open what takes the body of the answer, unpacked."""
         assert self._open_body is not None
-        receiver = self._open_body(head)
+        receiver, self._open_body = self._open_body(head), None
         packed = head.headers.get(b"content-encoding")
         if packed is not None and (encoding := read_encoding(packed)):
             receiver = UnpackedBody(receiver, encoding, self._turns.has_time)

@@ -16,6 +16,7 @@ from gateway.base.errors import (
     GatewayError,
     OutOfResources,
     UpstreamError,
+    UpstreamTimeout,
     UpstreamUnavailable,
     redact,
 )
@@ -105,7 +106,6 @@ class HttpForwarder(Forwarder):
                     raise
                 else:
                     may_replace = False
-                attempt.connection = None
 
     async def _send(self, key: ProviderKey, attempt: Attempt) -> None:
         """Send the request by one key, again if the connection was stale."""
@@ -126,15 +126,15 @@ class HttpForwarder(Forwarder):
                 # A provider that is about to close an idle connection says 408.
                 if fresh or head.status != _REQUEST_TIMEOUT or not _was_idle(connection, attempt):
                     attempt.life.note_declined()
-                    raise await self._read_refusal(connection, head, attempt.refusal)
+                    raise await self._read_refusal(connection, head, attempt)
             except Broken as error:
-                if head is not None:
+                if head is not None or attempt.answered:
                     raise break_off(error, "reply") from error
                 if connection.answered or not _was_idle(connection, attempt):
                     raise _fail(error, attempt, is_sent=connection.is_sent) from error
             finally:
+                attempt.connection = None  # it may serve another request from now on
                 connection.close()
-            attempt.connection = None
             fresh = True  # at most one retry: each send may have done the work
 
     def redact(self, error: GatewayError) -> GatewayError:
@@ -208,14 +208,18 @@ class HttpForwarder(Forwarder):
         return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
     async def _read_refusal(
-        self, connection: Connection, head: Head, refusal: CollectedBody
+        self, connection: Connection, head: Head, attempt: Attempt
     ) -> GatewayError:
         try:
             # The caller waits meanwhile, perhaps for the next route.
             async with limit_seconds(ERROR_BODY_SECONDS):
                 await connection.read_body()
         except (Broken, UpstreamError, TimeoutError):
-            pass  # a part of the error's text is better than none
+            # A part of the error's text is better than none, and it is no reason to try no other route.
+            if isinstance(attempt.life.ended_by, UpstreamTimeout):
+                attempt.life.ended_by = None
+        refusal = attempt.refusal
+        assert refusal is not None
         # The header is used even if the body failed.
         wait = read_retry_after(head.get(b"retry-after"))
         return self.redact(map_status(head.status, refusal.take(), wait))

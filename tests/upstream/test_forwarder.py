@@ -155,6 +155,29 @@ async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(wa
     assert life.told == ["sent", "declined"]
 
 
+async def test_a_refusal_whose_text_stalls_leaves_other_routes_to_be_tried(
+    way: Way, ticker: Ticker
+) -> None:
+    way.scripted.play([head(503) + b"Content-Length: 100\r\n\r\n", End.HANG])
+    attempt = way.make_attempt(clock=ticker.clock)
+    ticker.add(attempt)
+    with pytest.raises(UpstreamError) as refused:
+        await way.forwarder.send(attempt)
+    ticker.remove(attempt)
+    assert refused.value.next_route
+    assert attempt.life.ended_by is None
+
+
+async def test_an_end_that_comes_late_does_not_touch_the_next_request(way: Way) -> None:
+    """The connection is in the pool while a whole reply is read."""
+    way.scripted.always(lambda _: json_reply(completion()))
+    attempt = way.make_attempt()
+    await way.forwarder.send(attempt)
+    attempt.fail(Overloaded("The gateway is stopped."))
+    assert b"choices" in await way.ask()
+    assert {one.connection for one in way.scripted.exchanges} == {1}
+
+
 async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_routes_turn(
     way: Way, ticker: Ticker, places: Places
 ) -> None:
