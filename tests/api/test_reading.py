@@ -169,7 +169,8 @@ async def test_a_refused_body_is_thrown_away_while_its_caller_sends() -> None:
                 came = await asyncio.to_thread(send_before_reading, scene.port, *pieces)
                 assert bool(came) == is_told, (size, head)
                 assert b"HTTP/1.1" not in came or b"\r\nConnection: close\r\n" in came
-                assert sum(scene.parsed) <= len(head) + 2 * STRANGER_BYTES
+                # A handler begins a turn after its head was parsed: uvloop reads in between.
+                assert sum(scene.parsed) <= len(head) + 3 * STRANGER_BYTES
 
 
 async def drip(writer: asyncio.StreamWriter) -> None:
