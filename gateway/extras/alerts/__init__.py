@@ -11,7 +11,6 @@ findings   what is wrong with providers, usage, budgets, backups; events that ar
 delivery   delivers what is due, with back-off
 channels   one try: a signed request to a webhook, whose address may not be forbidden, or a run of the
            command
-mismatch   tells of books that do not add up
 verbs      `alerts list` and `alerts test`
 console    where the console is: operators see the latest, everybody sets a webhook; `static` has both
 
@@ -59,9 +58,9 @@ def _start(gateway: Gateway) -> Started:
 
 
 def _tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) -> None:
-    from gateway.extras.alerts.mismatch import tell
+    from gateway.extras.alerts.delivery import tell_mismatch
 
-    tell(config, text, at_ms, books)
+    tell_mismatch(config, text, at_ms, books)
 
 
 def _add_to_console() -> object:

@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from gateway.base.tasks import spawn
 from gateway.base.times import DAY_MS, HOUR_MS, unix_ms
+from gateway.config.records import Config
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.channels import Undelivered, post, run_command
 from gateway.extras.alerts.records import Alert, Channel, Due, make_alert_id, write_alert
@@ -201,3 +203,25 @@ class Deliveries:
             for alert_id in results:
                 del self._results[alert_id]
                 self._busy.pop(alert_id, None)
+
+
+LIMIT_SECONDS: Final = 15.0
+"""How long an alert may hold up the end of a start that failed: two tries."""
+
+
+def tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) -> None:
+    """Queue the alert that the books do not add up; if they are not open, send it before the process ends."""
+    alerts = config.find(Alerts)
+    subject = "start" if books is None else "audit"
+    alert = Alert("audit_mismatch", subject, str(at_ms), text)
+    if books is None:
+        with suppress(TimeoutError):
+            asyncio.run(_send(alerts, alert))
+        return
+    with suppress(LedgerError):  # the report of the audit matters more
+        AlertBook(books).raise_all([alert], alerts.channels)
+
+
+async def _send(alerts: Alerts, alert: Alert) -> None:
+    async with asyncio.timeout(LIMIT_SECONDS):
+        await tell_at_once(alerts, alert)
