@@ -202,7 +202,7 @@ SCENES: Final = (
     ("late late!", "late late!"),
     ("3 again again!", "3 again!"),
 )
-"""What happens to quiet times and to total ones, in seconds; `!`: by then the deadline is over."""
+"""Events of quiet times and of total ones, in seconds; `!`: by then the deadline is over."""
 
 
 async def play(make: Callable[[], Kind], steps: str) -> None:

@@ -49,7 +49,7 @@ MAY_IMPORT: Final = {
 }
 """The import table: what each place at the top level may use. It has no cycle."""
 BASE: Final = {"commands": {"deadlines"}, "deadlines": {"errors", "turns"}}
-"""What modules of `base` may use of it, beside `money`, `prices` and `times`."""
+"""The modules of `base` that others of it may use, beside `money`, `prices` and `times`."""
 
 LAYERS: Final = {
     "dialects": ("wire", "chat messages", "translate", "exchanges", "formats"),
@@ -64,7 +64,7 @@ LAYERS: Final = {
         *("serving", "sql", "sqlite", "opening"),
     ),
 }
-"""What is inside folders that have folders: each layer may use those before it. Of two in a layer none uses the
+"""The layers of folders that have folders: each layer may use those before it. Of two in a layer none uses the
 other."""
 
 PURE_BASE: Final = {"addresses", "errors", "ids", "money", "prices", "process", "times", "usage"}

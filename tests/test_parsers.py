@@ -57,7 +57,7 @@ def read_many(escape: str) -> Callable[[int], None]:
 
 
 def open_seal(values: int) -> None:
-    """Of zeros a seventh more: sixteen bytes are good for one more value."""
+    """A seventh more of zeros: sixteen bytes are good for one more value."""
     zeros = "[" + "0," * (values + values // 7 - 1) + "0]"
     packed = urlsafe_b64encode(zeros.encode()).decode()
     if not seals.open_seals(f"gw1.0.~{packed}", "gw1.0."):

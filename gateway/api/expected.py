@@ -1,4 +1,4 @@
-"""What a request is expected to use and to cost, at the most."""
+"""The expected usage and cost of a request: likely, and at the most."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from gateway.ledger.key_records import (
 WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""
 SHARE_WORDS: Final = "its share of what the gateway takes at once"
-"""What the concurrency of an account without a limit of its own stands for."""
+"""The meaning of the concurrency of an account that has no limit of its own."""
 
 MAX_COUNTS: Final = 32
 """Counts in flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""

@@ -20,7 +20,7 @@ _WINDOWS: Final = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 
 
 class Wants(Enum):
-    """What a receiver wants next."""
+    """The next wish of a receiver."""
 
     MORE = "more bytes"
     ROOM = "no more bytes until `unblock` returns"

@@ -121,7 +121,7 @@ NAMES: Final = (
     (rb"[0-9a-f]+\r\n|\r\n", ""),
 )
 STEPS: Final = Path(__file__).with_name("sink.txt").read_text(encoding="utf-8")
-"""What is done to a sink, and what it writes; `wait`: it asks for a wait."""
+"""Steps of a sink, and its writes; `wait`: it asks for a wait."""
 
 
 async def play(steps: list[str]) -> str:
@@ -194,7 +194,7 @@ async def test_who_waits_for_the_row_sends_one_head_and_none_behind_a_close(clos
 
 @each_row("stuck", [False, True])
 async def test_bytes_are_unread_where_the_transport_asks_to_wait(stuck: bool) -> None:
-    """What a transport takes without asking is no more than each connection may have."""
+    """A transport takes no more without asking than each connection may have."""
     sink = make_sink(Transport(stuck=stuck, resets=False))
     assert sink.unread_bytes == 0
     await sink.begin()

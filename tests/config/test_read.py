@@ -1,4 +1,4 @@
-"""What is understood of gateway.toml: `read.txt` has texts (those of extras beside their tests), and what a part of each configuration is.
+"""Readings of gateway.toml: `read.txt` has texts (those of extras beside their tests), and what a part of each configuration is.
 
 `= models.m.kind` names a part, and its value follows, as JSON. `OPENAI` stands for a provider that is in
 order. To write the values anew:

@@ -51,7 +51,7 @@ LEAST: Final[Json] = {
 }
 """The provider's JSON replies that say nothing."""
 CHARGES: Final = {"chat": "5 0 0 3", "messages": "10 0 0 20", "responses": "5 4 1 20"}
-"""What is charged for the usage of these, and of the usual ends."""
+"""The charges for the usage of these, and of the usual ends."""
 USUAL: Final[dict[str, dict[str, bytes]]] = {
     "chat": {"begin": event(chunk(role())), "end": event(chunk(usage=CHAT_USAGE)) + DONE},
     "messages": {

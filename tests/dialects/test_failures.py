@@ -1,4 +1,4 @@
-"""What providers say of a failure, and what callers of each dialect get: `failures.txt`.
+"""Failures as providers tell them, and as callers of each dialect get them: `failures.txt`.
 
     == too long
     # The vendor whose words they are.

@@ -131,17 +131,17 @@ def check_replay(caller: str, made: Json, played: Played) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came of a block: what left for the caller with each thing sent, and how it ended."""
+    """The result of a block: bytes that left for the caller with each thing sent, and how it ended."""
 
     each: list[list[str]]
     end: str
     begun: list[str] = field(default_factory=list)
-    """What the caller heard of the usual first event."""
+    """The usual first event, as the caller heard it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What the provider sends: events or one JSON reply."""
+    """The provider's bytes: events or one JSON reply."""
 
     caller: str
     provider: str

@@ -317,7 +317,7 @@ def test_a_total_is_made_the_sum_where_it_can_be(counts: Any, repaired: Any) -> 
     ],
 )
 def test_the_providers_bill_is_shown_to_nobody(told: Json, shown: Json | None) -> None:
-    """What has no bill stays the same object."""
+    """A usage without a bill stays the same object."""
     made = hide_bill(told, json.dumps(told).encode())
     assert made is told if shown is None else made == shown
 

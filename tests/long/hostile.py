@@ -95,7 +95,7 @@ class Figures:
     turn_cpu_ms: float
     """The most time of the processor in one turn: what other programs take does not count."""
     lost: str
-    """What was refused to others meanwhile, if the attack looked."""
+    """Refusals to others meanwhile, if the attack looked."""
 
     @property
     def ok(self) -> bool:

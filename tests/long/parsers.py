@@ -144,7 +144,7 @@ EVENTS: Final = [
     json.dumps({"type": kind, "object": "event", "id": "evt_1", "data": {"object": PAID}}).encode()
     for kind in READERS
 ]
-"""Of each kind that is read."""
+"""Samples of each kind that is read."""
 
 
 def list_parsers() -> Iterator[Parser]:

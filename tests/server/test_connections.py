@@ -92,7 +92,7 @@ STALLS: Final = (
     # A caller may send requests on and read none of the replies: more of these are no progress.
     "unread=1 0 unread=1001 2 unread=2001 4!",
 )
-"""What happens to a connection, and sweeps at so many seconds; `!` is the one that aborts it."""
+"""Events of a connection, and sweeps at so many seconds; `!` is the one that aborts it."""
 
 
 @each_row("steps", STALLS)

@@ -1,4 +1,4 @@
-"""What the tests of extras have for other tests."""
+"""Parts of the tests of extras, for other tests."""
 
 from __future__ import annotations
 

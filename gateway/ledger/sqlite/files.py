@@ -38,7 +38,7 @@ REASONS: Final = {
     sqlite3.SQLITE_NOTADB: "it is no ledger, or its first page is damaged; restore a backup",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup",
 }
-"""What is wrong with a database, by SQLite's primary codes of errors."""
+"""Faults of a database, by SQLite's primary codes of errors."""
 _SYSTEM: Final = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,

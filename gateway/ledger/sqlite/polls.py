@@ -1,4 +1,4 @@
-"""What a poll looks at: the commits of other processes, and the size of the write-ahead log."""
+"""Polls of the database: commits of other processes, and the size of the write-ahead log."""
 
 from __future__ import annotations
 

@@ -375,7 +375,7 @@ OWN: Final[dict[str, dict[str, Any]]] = {
     "strict": {"check": _check_ids},
     "qwen": {"write_calls": _write_with_empty_ids},
 }
-"""What a table of words cannot say of a vendor."""
+"""Rules of a vendor that a table of words cannot say."""
 
 
 HABIT_OF: Final = {

@@ -1,4 +1,4 @@
-"""What a dialect takes: this folder, which a test puts among the extras. No line elsewhere knows it."""
+"""A whole dialect: this folder, which a test puts among the extras. No line elsewhere knows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What forms take and no more: see tests/test_parsers.py."""
+"""Forms of the largest size, and larger ones: see tests/test_parsers.py."""
 
 from __future__ import annotations
 

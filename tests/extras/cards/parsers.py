@@ -1,4 +1,4 @@
-"""What feeds the parser of messages as much as it takes, and one more, for `test_parsers`."""
+"""Feeds the parser of messages as much as it takes, and one more, for `test_parsers`."""
 
 from __future__ import annotations
 

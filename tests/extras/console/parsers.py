@@ -1,4 +1,4 @@
-"""What feeds the parsers of bodies as much as they take, and one more, for `test_parsers`."""
+"""Feeds the parsers of bodies as much as they take, and one more, for `test_parsers`."""
 
 from __future__ import annotations
 

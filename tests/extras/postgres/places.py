@@ -1,4 +1,4 @@
-"""What the tests of the ledger and of its books need to run with a database as well."""
+"""Places in PostgreSQL for the tests of the ledger and of its books."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dropped month leaves: balances, sums, and the calls of later months."""
+"""A dropped month leaves balances, sums, and the calls of later months."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shared ledger does besides: it stores holds at once, is declined, and sets locked accounts aside."""
+"""A shared ledger stores holds at once, is declined, and sets locked accounts aside."""
 
 from __future__ import annotations
 

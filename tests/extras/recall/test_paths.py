@@ -1,4 +1,4 @@
-"""What is kept can be continued, shown and deleted, by its account alone."""
+"""A kept response can be continued, shown and deleted, by its account alone."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ max_output_tokens = 1000
 price = {{ input = 1, output = 2 }}
 """
 TOKEN: Final = "eyJ-0123456789-"
-"""What tokens of clouds begin with: they go out as such to a provider of messages, too."""
+"""Beginnings of clouds' tokens: they go out as such to a provider of messages, too."""
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], replies.usage(10, 5)))
 
 

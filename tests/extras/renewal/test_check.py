@@ -1,4 +1,4 @@
-"""What `check` says of commands that print keys."""
+"""`check` judges commands that print keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators see of a key that is not renewed: Health, and alerts."""
+"""Operators see that a key is not renewed: Health, and alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sends the requests of `uncollected.txt`."""
+"""The senders of the requests of `uncollected.txt`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a token may do by its role, how often, and that without the extra it is nothing."""
+"""A token's rights by its role, its limits, and its end without the extra."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ LOOKS: Final[dict[int, dict[Theme, dict[str, Any]]]] = {
     WIDE: {"light": {}, "dark": COLOURS},
     NARROW: {"light": OTHERS},
 }
-"""What axe looks at by width and theme: colours are the same at all widths."""
+"""Pages for axe by width and theme: colours are the same at all widths."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
