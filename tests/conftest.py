@@ -9,6 +9,7 @@ import contextlib
 import gc
 import itertools
 import os
+import random
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -27,7 +28,7 @@ from tests.support import config  # noqa: E402 - after the rewriting is switched
 from tests.support import running as runs  # noqa: E402
 from tests.support.books import Books  # noqa: E402
 from tests.support.extras import find_modules  # noqa: E402
-from tests.support.fuzz import ALL_EXAMPLES  # noqa: E402
+from tests.support.fuzz import ALL_EXAMPLES, SEED  # noqa: E402
 from tests.support.memory import MEMORY  # noqa: E402
 from tests.support.process import GatewayProcess  # noqa: E402
 from tests.support.running import Launch, Running, start_newcomer  # noqa: E402
@@ -49,6 +50,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("hypothesis") and not item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.no_cover)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    random.seed(f"{SEED} {item.nodeid}")
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +77,39 @@ def test_an_odd_reply_is_read_or_the_upstreams_fault(caller: str, upstream: str)
             exchange.read_reply(reply, make_context())
         with contextlib.suppress(GatewayError):
             exchange.replay_reply(reply, make_context())
+
+
+STAND_INS: Final[tuple[Any, ...]] = (None, 7, "x", ["a"], {"type": ["a"]})
+
+
+def vary(value: Any) -> Iterator[Any]:
+    """Give a copy for each member and item, at any depth, and each thing that may stand there instead."""
+    yield from STAND_INS
+    places = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for place, held in places:
+        for other in vary(held):
+            copy = value.copy()
+            copy[place] = other
+            yield copy
+
+
+@each_row(("caller", "upstream"), [*PAIRS, *((one, one) for one in EXCHANGES)])
+def test_any_member_may_be_anything(caller: str, upstream: str) -> None:
+    exchange = EXCHANGES[caller][upstream]
+    for body in vary(REQUESTS[caller]):
+        data = dump({"model": "m", **body} if isinstance(body, dict) else body)
+        with contextlib.suppress(BadRequest):
+            exchange.write_request(exchange.caller.parse_request(data), Target("theirs"))
+    for body in vary(REPLIES[upstream]):
+        for read in (exchange.read_reply, exchange.replay_reply):
+            with contextlib.suppress(GatewayError):
+                read(dump(body), make_context())
 
 
 EVERY: Final = (*streams.CHAT, *streams.MESSAGES, *streams.RESPONSES)

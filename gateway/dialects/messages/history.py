@@ -114,7 +114,9 @@ def _write(message: Json, ids: HistoryIds) -> Json:
     for block in content:
         if isinstance(block, dict):
             signed = block.get("signature") or block.get("data")
-            if block.get("type") in THINKING and (not signed or str(signed).startswith(ANY_TAG)):
+            if get_text(block, "type") in THINKING and (
+                not signed or str(signed).startswith(ANY_TAG)
+            ):
                 continue  # another provider's
         kept.append(_shape(block, ids))
     is_same = len(kept) == len(content) and not any(map(is_not, kept, content))

@@ -16,7 +16,7 @@ from gateway.dialects.translate import pivot
 from gateway.dialects.translate.chat_over_messages_conversation import CACHE_MARK, Turns
 from gateway.dialects.translate.chat_over_messages_tools import adapt_schema, translate_tools
 from gateway.dialects.wire.fields import Field
-from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.records import CompletionRequest, Json, Target
 
 _FORCING: Final = frozenset({"any", "tool"})
@@ -72,7 +72,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made["messages"] = conversation.turns
     made |= translate_tools(body, conversation.called)
     made |= _translate_sampling(body)
-    forced = get_object(made, "tool_choice").get("type") in _FORCING
+    forced = get_text(get_object(made, "tool_choice"), "type") in _FORCING
     made |= _translate_output(body, max_tokens, target, forced=forced)
     made |= _translate_labels(body)
     # Anthropic takes four marks at most, so one is added only where the caller set none.
@@ -91,7 +91,7 @@ def _settle(made: Json, *, forced: bool) -> Json:
     own settings, and takes one of `temperature` and `top_p`.
     """
     thinking, left = get_object(made, "thinking"), set[str]()
-    if thinking.get("type") in _THINKS:
+    if get_text(thinking, "type") in _THINKS:
         budget, most = thinking.get("budget_tokens"), made["max_tokens"] - 1
         has_room = True
         if type(budget) is int and budget > most:

@@ -90,7 +90,7 @@ def read_parts(content: Field, kinds: frozenset[str]) -> Iterator[tuple[str, Fie
 def read_spoken(content: Field) -> Iterator[tuple[str, Field]]:
     """Yield an earlier reply's parts with their types; of parts that only its vendor knows, their text."""
     for part in content.read_items():
-        kind = part.get("type")
+        kind = get_text(part.value, "type")
         if kind in SPOKEN_PARTS:
             yield kind, part
         elif said := tell(kind, part.value):

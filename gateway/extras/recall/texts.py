@@ -71,7 +71,7 @@ def maybe_keep(inputs: Sequence[Text | Json], last: bytes) -> Kept | None:
         return None
     if isinstance(response, dict) and "response" in response:
         response = response["response"]
-    if not isinstance(response, dict) or response.get("status") not in WHOLE:
+    if not isinstance(response, dict) or get_text(response, "status") not in WHOLE:
         return None
     outputs, name = response.get(_OUTPUT), get_text(response, "id")
     if not name or not isinstance(outputs, list) or not all(type(one) is dict for one in outputs):

@@ -15,7 +15,7 @@ from gateway.base.errors import BadRequest
 from gateway.dialects.wire.billed import ANY_TOOL, is_open, list_families, refuse
 from gateway.dialects.wire.call_ids import HistoryIds, maybe_id
 from gateway.dialects.wire.fields import Field
-from gateway.dialects.wire.jsonbytes import get_list
+from gateway.dialects.wire.jsonbytes import get_list, get_text
 from gateway.dialects.wire.records import Json, Target
 from gateway.dialects.wire.seals import ANY_TAG, is_ours
 from gateway.extras.responses.compaction import maybe_summary
@@ -68,7 +68,7 @@ def untag_items(items: list[Json], tag: str, tools: object = None) -> list[Json]
     for item in Field(items, "input").read_items():
         if (opened := _maybe_untag(item.value, tag)) is not None:
             kept.append(opened)
-        elif item.get("type") in SUMMARIES:
+        elif get_text(item, "type") in SUMMARIES:
             if (text := maybe_summary(item.value)) is None:
                 raise refuse_summary(item)
             kept.append({"type": "message", "role": "user", "content": text})

@@ -72,7 +72,7 @@ class ResponsesUpstream(EventUpstream):
     def check_error(self, reply: Json, /) -> None:
         told = get_object(reply, "response") or reply
         is_failed = told.get("status") in ("failed", "cancelled")
-        if is_failed or told.get("error") or reply.get("type") in FAILURES:
+        if is_failed or told.get("error") or get_text(reply, "type") in FAILURES:
             raise make_error(told)
 
     def check_reply(self, reply: Json) -> bool:

@@ -26,21 +26,23 @@ async def test_two_at_once_and_a_queue_that_ends() -> None:
     """Cancelled requests still count until their hash is done, as it still uses memory."""
     running, most = 0, 0
     lock, gate = threading.Lock(), threading.Event()
+    loop, both = asyncio.get_running_loop(), asyncio.Event()
 
     def work() -> str:
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
+            if running == AT_ONCE:
+                loop.call_soon_threadsafe(both.set)
         gate.wait(10)
         with lock:
             running -= 1
         return "done"
 
     hasher = PasswordHasher()
-    start = asyncio.get_running_loop().create_task
-    tasks = [start(hasher._run(work)) for _ in range(MAX_PENDING)]
-    await asyncio.sleep(0)
+    tasks = [loop.create_task(hasher._run(work)) for _ in range(MAX_PENDING)]
+    await asyncio.wait_for(both.wait(), 10)
     assert hasher.is_busy
     with pytest.raises(Busy, match="Too many people"):
         await hasher.hash("x")
