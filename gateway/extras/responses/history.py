@@ -68,7 +68,7 @@ def untag_items(items: list[Json], tag: str, tools: object = None) -> list[Json]
     for item in Field(items, "input").read_items():
         if (opened := _maybe_untag(item.value, tag)) is not None:
             kept.append(opened)
-        elif get_text(item, "type") in SUMMARIES:
+        elif get_text(item.value, "type") in SUMMARIES:
             if (text := maybe_summary(item.value)) is None:
                 raise refuse_summary(item)
             kept.append({"type": "message", "role": "user", "content": text})
