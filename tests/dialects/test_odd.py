@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from gateway.base.errors import BadRequest, GatewayError
 from gateway.dialects.wire.records import Target
 from tests import streams
@@ -130,6 +132,31 @@ MISHAPS: Final = (
     b"data: ",
     b":",
 )
+
+
+def outline(value: Any) -> str:
+    """Return which members an event has, with its type: events that have the same are read alike."""
+    if isinstance(value, dict):
+        return "".join(f"{key}({outline(held)})" for key, held in value.items())
+    return outline(value[0]) if isinstance(value, list) and value else ""
+
+
+@pytest.mark.slow
+@each_row(("caller", "upstream"), [*PAIRS, *((one, one) for one in EXCHANGES)])
+def test_any_member_of_an_event_may_be_anything(caller: str, upstream: str) -> None:
+    open_stream = EXCHANGES[caller][upstream].open_stream
+    kinds = {
+        outline(event) + str(event.get("type")): (stream.objects, number)
+        for stream in EVERY
+        for number, event in enumerate(stream.objects)
+        if stream.dialect == upstream
+    }
+    for objects, number in kinds.values():
+        before, after = objects[max(number - 4, 0) : number], objects[number + 1 :][:4]
+        for other in vary(objects[number]):
+            events = (*objects[:1], *before, other, *after)
+            body = b"".join(b"data: " + dump(one) + b"\n\n" for one in events)
+            play(open_stream(make_context(usage=True)), [body])
 
 
 def spoil(body: bytes, dice: random.Random) -> bytes:

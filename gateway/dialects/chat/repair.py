@@ -117,7 +117,7 @@ def _list_calls(message: Json, context: ReplyContext, **place: int) -> list[obje
     return [{**place, "function": call}]
 
 
-_EMPTY: Final[tuple[object, ...]] = (None, "", [])
+EMPTY: Final[tuple[object, ...]] = (None, "", [])
 """Values of a delta that carry nothing."""
 
 _ROLE, _BODY, _LAST = range(3)
@@ -237,7 +237,7 @@ class ChunkRepair:
 
 def _carries(delta: Json) -> bool:
     """Return whether a delta contains more than its role."""
-    return any(value not in _EMPTY for key, value in delta.items() if key != "role")
+    return any(value not in EMPTY for key, value in delta.items() if key != "role")
 
 
 def _repair_envelope(chunk: Json) -> Json:
@@ -256,7 +256,7 @@ def _split_role(
 
     A delta that holds only role, content and empty values is the first chunk itself.
     """
-    payload = {key: value for key, value in delta.items() if key != "role" and value not in _EMPTY}
+    payload = {key: value for key, value in delta.items() if key != "role" and value not in EMPTY}
     if not payload and may_merge:
         # OpenAI begins with the role and an empty content, and clients append to that.
         conforms = delta.get("role") == "assistant" and delta.get("content") == ""
@@ -266,12 +266,12 @@ def _split_role(
     head = {"index": choice["index"], "delta": {**_ROLE_DELTA}}
     parts.append((_ROLE, {**head, "logprobs": None, "finish_reason": None}))
     rest = _without(delta, {"role"})
-    return _without(rest, {"content"}) if rest.get("content") in _EMPTY else rest
+    return _without(rest, {"content"}) if rest.get("content") in EMPTY else rest
 
 
 def _split_last(choice: Json, delta: Json, parts: list[tuple[int, Json]]) -> None:
     """Append a choice's last chunk, after splitting off its content."""
-    payload = {key: value for key, value in delta.items() if value not in _EMPTY}
+    payload = {key: value for key, value in delta.items() if value not in EMPTY}
     if payload:
         parts.append((_BODY, {**drop_usage(choice), "delta": payload, "finish_reason": None}))
     last = {**choice, "delta": {}} if choice["delta"] else choice

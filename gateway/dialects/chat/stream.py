@@ -12,7 +12,7 @@ from gateway.base.errors import UpstreamError
 from gateway.base.prices import name_tier
 from gateway.base.usage import Expected, Reported, merge_reports
 from gateway.dialects.chat.content import carries, count_choices_text
-from gateway.dialects.chat.repair import CHUNK_OBJECT, ChunkRepair, repair_message
+from gateway.dialects.chat.repair import CHUNK_OBJECT, EMPTY, ChunkRepair, repair_message
 from gateway.dialects.chat.state import ID_PREFIX
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import (
@@ -23,7 +23,7 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_splice,
 )
 from gateway.dialects.wire.passing import PassingStream
-from gateway.dialects.wire.pipelines import EventReader
+from gateway.dialects.wire.pipelines import EventReader, Probed
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
@@ -96,6 +96,17 @@ class ChatReader(EventReader):
             self.usage = merge_reports(self.usage, told)
         self._tier = name_tier(chunk.get("service_tier")) or self._tier
         return chunk
+
+    def maybe_probe(self, event: Json) -> Probed | None:
+        """See `EventReader`: neither a usage, nor a call, which may move to another index."""
+        probe = maybe_probe(event)
+        if probe is None or self.repair.finished or event.get("usage") is not None:
+            return None
+        probed, key, _ = probe
+        (choice,) = probed["choices"]
+        others = {name for name, value in choice["delta"].items() if value not in EMPTY}
+        is_text = others <= {"role", key} and not choice.get("finish_reason")
+        return probe if is_text else None
 
     def read_end(self, end: bytes, usage: Json | None) -> None:
         """Read the end of a chunk too large to keep: the finish reason and the usage."""
@@ -279,7 +290,7 @@ class ChatStream(PassingStream):
         return upstream_id if upstream_id.startswith(ID_PREFIX) else ID_PREFIX + upstream_id
 
 
-def maybe_probe(chunk: Json) -> tuple[Json, str, str] | None:
+def maybe_probe(chunk: Json) -> Probed | None:
     """Put the probe in place of a chunk's one text; give the chunk, the text's key and the text.
 
     None unless the chunk has exactly one choice and exactly one non-empty text in it.

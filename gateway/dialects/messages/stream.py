@@ -17,7 +17,7 @@ from gateway.dialects.messages.usage import read_messages_usage
 from gateway.dialects.wire.failures import make_failure
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_replace
 from gateway.dialects.wire.passing import PassingStream
-from gateway.dialects.wire.pipelines import EventReader
+from gateway.dialects.wire.pipelines import EventReader, Probed
 from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
@@ -113,6 +113,17 @@ class MessagesReader(EventReader):
             case _:
                 pass  # pings, and events of later API versions
         return body
+
+    def maybe_probe(self, event: Json) -> Probed | None:
+        match event:
+            case {"type": "content_block_delta", "delta": {"type": str(kind)} as delta} if (
+                len(delta) == len(("type", "text")) and self._stop_reason is None
+            ):
+                key = kind.removesuffix("_delta")
+                text = get_text(delta, key)
+                return ({**event, "delta": {**delta, key: PROBE}}, key, text) if text else None
+            case _:
+                return None
 
     def close(self) -> list[Json]:
         # A `message_stop` without a reason does not say that the message is whole.

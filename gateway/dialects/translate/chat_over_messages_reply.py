@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 from gateway.dialects.chat import writer
@@ -146,6 +147,11 @@ class ChunkWriter(writer.ChoiceWriter):
         if write is not None:
             index = event.get("index")
             write(self, event, index if isinstance(index, int) else -1)
+
+    def maybe_extend(self, probed: Json, key: str) -> Callable[[str], None] | None:  # noqa: ARG002 - its block is open
+        """See `EventWriter`: the fragments of thinking are kept besides."""
+        is_plain = key == "text" and not self._thinking
+        return partial(self._write_text, _TEXT_KEYS[key]) if is_plain else None
 
     def flush(self) -> None:
         for index in list(self._calls):

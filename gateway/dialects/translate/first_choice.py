@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal
 
 from gateway.base.errors import UndeliverableReply
@@ -32,6 +34,11 @@ MAX_JUDGEMENTS: Final = 8
 fragments of calls would have long ones read with each fragment; such a call ends with the reply."""
 
 Kind = Literal["reasoning", "text", "refusal"]
+_KINDS: Final[dict[str, Kind]] = {
+    "content": "text", "reasoning_content": "reasoning", "reasoning": "reasoning",
+    "refusal": "refusal",
+}  # fmt: skip
+"""The kinds of text by their keys in a delta."""
 
 
 @dataclass(slots=True)
@@ -159,6 +166,10 @@ class FirstChoiceWriter(EventWriter):
                     self._index = choice["index"]
                 if choice["index"] == self._index:
                     self._write_choice(choice)
+
+    def maybe_extend(self, probed: Json, key: str) -> Callable[[str], None] | None:
+        is_written = probed["choices"][0].get("index") == self._index
+        return partial(self._add_text, _KINDS[key]) if is_written else None
 
     def _write_choice(self, choice: Json) -> None:
         delta = get_object(choice, "delta")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gateway.base.errors import GatewayError, UpstreamError
@@ -11,6 +11,9 @@ from gateway.base.usage import Expected, Metered, Reported
 from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.dialects.wire.records import Event, Json, ReplyUsage
 from gateway.dialects.wire.sse import DONE_DATA
+
+Probed = tuple[Json, str, str]
+"""An event with a probe in place of its one text, the text's key, and the text."""
 
 
 class Pipeline(Protocol):
@@ -125,6 +128,10 @@ class EventReader(ABC):
         body = self.read_event(event)
         return [] if body is None else [body]
 
+    def maybe_probe(self, event: Json) -> Probed | None:  # noqa: ARG002 - not all dialects need it
+        """Probe an event just read, if others like it have a text alone: nothing for this reader."""
+        return None
+
     def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: B027 - most take them for nothing
         """Read the last bytes of an event too large to keep, and the usage in them, if any."""
 
@@ -175,6 +182,13 @@ class EventWriter(ABC):
 
     @abstractmethod
     def write(self, event: Json) -> None: ...
+
+    def maybe_extend(self, probed: Json, key: str) -> Callable[[str], None] | None:  # noqa: ARG002
+        """Return what writes the text of an event like `probed`, which has nothing else; None if unknown.
+
+        It holds until another event is written.
+        """
+        return None
 
     def flush(self) -> None:  # noqa: B027 - not all hold something back
         """Write the events kept back, as nothing more will come."""

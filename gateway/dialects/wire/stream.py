@@ -10,9 +10,10 @@ from typing import Final
 from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.base.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 from gateway.dialects.wire import sse
+from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.dialects.wire.pipelines import EventReader, EventWriter
 from gateway.dialects.wire.records import Event, Json, ReplyContext, ReplyUsage
-from gateway.dialects.wire.templates import Template
+from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, maybe_learn
 from gateway.dialects.wire.usage import tells_work
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
@@ -22,6 +23,9 @@ MAX_IDLE_BYTES: Final = 1 << 20
 comments a second for an hour."""
 MAX_IDLE_PASSED: Final = 64
 """How many comments and pings of such a row are passed on. The gateway fills silences itself."""
+MAX_FRUITLESS: Final = 8
+"""Templates learned in a row without a match. After that the events differ too much to go on
+learning."""
 PICTURE_BYTES: Final = TOKENS_PER_PICTURE * BYTES_PER_TOKEN
 """UTF-8 bytes that count for a picture, a recording or an event too large to read."""
 
@@ -45,7 +49,7 @@ class EventStream(ABC):
         self._framer = framer
         self._reader = reader
         self._templates: list[Template] = []
-        """None in a translated stream."""
+        """A translated stream has one at most: what its next text does depends on the event before."""
         self._idle_bytes = 0
         """Bytes of comments, pings and events without data since the last other event."""
         self._idle_left = MAX_IDLE_PASSED
@@ -213,13 +217,17 @@ class EventStream(ABC):
 class TranslatedStream(EventStream):
     """A `Pipeline` from one dialect to another: it reads with a reader and writes with a writer."""
 
-    __slots__ = ("_owed", "_writer", "begun")
+    __slots__ = ("_extend", "_may_learn", "_owed", "_writer", "begun")
+
+    _extend: Callable[[str], None]
+    """Writes a text that the template has read."""
 
     mid_event: Final = False
 
     def __init__(self, context: ReplyContext, reader: EventReader, writer: EventWriter) -> None:
         super().__init__(context, reader, sse.Framer(MAX_TRANSLATED_EVENT_BYTES))
         self._writer = writer
+        self._may_learn = MAX_FRUITLESS
         self._owed: UndeliverableReply | None = None
         """The error that ends the caller's stream. The rest is read only for its usage."""
         self.begun = False
@@ -257,10 +265,35 @@ class TranslatedStream(EventStream):
             out.append(self._writer.take())
             super()._pass_comments(comments, out)
 
-    def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:  # noqa: ARG002
+    def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:  # noqa: ARG002
+        """Write the texts of events like the last one."""
+        position, texts = self._templates[0].read_run(buffer, position)
+        try:
+            for text in texts:
+                self._extend(text)
+        except UndeliverableReply as error:
+            self._owed = error
+            self._templates.clear()
+        if texts:
+            self._may_learn = MAX_FRUITLESS
+        return position
+
+    def _learn(self, block: bytes, body: Json) -> None:
+        """Make the template of an event that was only a text, if it was one."""
+        if (probe := self._reader.maybe_probe(body)) is None:
+            return
+        probed, key, text = probe
+        extend, cut = self._writer.maybe_extend(probed, key), maybe_cut(block, probed, key, text)
+        if extend is not None and cut is not None:
+            self._may_learn -= 1
+            if template := maybe_learn(*cut, PROBE_BYTES.join(cut), None):
+                self._templates, self._extend = [template], extend
+
+    def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
         if event.comments:
             self._pass_comments(event.comments, out)
         events = self._reader.read(event)
+        self._templates.clear()
         if self._owed is not None:
             # The charge is known now, so no more has to be read.
             if self._reader.finished and self._reader.usage is not None:
@@ -273,6 +306,8 @@ class TranslatedStream(EventStream):
         try:
             for one in events:
                 self._writer.write(one)
+            if events and self._may_learn:
+                self._learn(block, maybe_loads(event.data or b""))
         # The provider goes on working and charging, so the stream is read until its usage comes.
         except UndeliverableReply as error:
             self._owed = error

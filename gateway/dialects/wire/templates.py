@@ -145,6 +145,23 @@ class Template:
                 out.append(self.last)
         return position, text_bytes
 
+    def read_run(self, buffer: bytes, position: int) -> tuple[int, list[str]]:
+        """Read the events of this shape from `position` on: the index after them, and their texts."""
+        at, texts = 3 * self.at_text, list[str]()
+        while buffer.startswith(self.head, position):
+            rest = self.patterns.rest.match(buffer, position + self.head_bytes)
+            if rest is None:
+                break
+            found = rest.groups()
+            if found[2::3] != self.around:
+                break
+            text = maybe_loads(b'"' + found[at] + b'"')
+            if not isinstance(text, str):  # half of a surrogate pair, which the ordinary way mends
+                break
+            texts.append(text)
+            position = rest.end()
+        return position, texts
+
     def pass_many(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]:
         """Convert all events of a run except its last, or none if any is in doubt.
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.stream import ChatReader, ChatStream
-from gateway.dialects.wire.passing import MAX_FRUITLESS
+from gateway.dialects.wire.stream import MAX_FRUITLESS
 from gateway.dialects.wire.templates import Template
 from tests.dialects.chat.kit import (
     BEGIN,
