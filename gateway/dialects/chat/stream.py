@@ -98,15 +98,14 @@ class ChatReader(EventReader):
         return chunk
 
     def maybe_probe(self, event: Json) -> Probed | None:
-        """See `EventReader`: neither a usage, nor a call, which may move to another index."""
+        """See `EventReader`: no call, which may move to another index, and nothing at an end or behind it."""
         probe = maybe_probe(event)
-        if probe is None or self.repair.finished or event.get("usage") is not None:
+        if probe is None or self.repair.finished:
             return None
         probed, key, _ = probe
-        (choice,) = probed["choices"]
-        others = {name for name, value in choice["delta"].items() if value not in EMPTY}
-        is_text = others <= {"role", key} and not choice.get("finish_reason")
-        return probe if is_text else None
+        delta = probed["choices"][0]["delta"]
+        others = {name for name, value in delta.items() if value not in EMPTY}
+        return probe if others <= {"role", key} else None
 
     def read_end(self, end: bytes, usage: Json | None) -> None:
         """Read the end of a chunk too large to keep: the finish reason and the usage."""

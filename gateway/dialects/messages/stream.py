@@ -115,15 +115,12 @@ class MessagesReader(EventReader):
         return body
 
     def maybe_probe(self, event: Json) -> Probed | None:
-        match event:
-            case {"type": "content_block_delta", "delta": {"type": str(kind)} as delta} if (
-                len(delta) == len(("type", "text")) and self._stop_reason is None
-            ):
-                key = kind.removesuffix("_delta")
-                text = get_text(delta, key)
-                return ({**event, "delta": {**delta, key: PROBE}}, key, text) if text else None
-            case _:
-                return None
+        delta = get_object(event, "delta")
+        key = get_text(delta, "type").removesuffix("_delta")
+        text = get_text(delta, key)
+        if not text or event.get("type") != "content_block_delta":
+            return None
+        return {**event, "delta": {**delta, key: PROBE}}, key, text
 
     def close(self) -> list[Json]:
         # A `message_stop` without a reason does not say that the message is whole.

@@ -148,10 +148,9 @@ class ChunkWriter(writer.ChoiceWriter):
             index = event.get("index")
             write(self, event, index if isinstance(index, int) else -1)
 
-    def maybe_extend(self, probed: Json, key: str) -> Callable[[str], None] | None:  # noqa: ARG002 - its block is open
+    def maybe_extend(self, probed: Json, key: str) -> Callable[[str], None] | None:  # noqa: ARG002 - all blocks are written alike
         """See `EventWriter`: the fragments of thinking are kept besides."""
-        is_plain = key == "text" and not self._thinking
-        return partial(self._write_text, _TEXT_KEYS[key]) if is_plain else None
+        return partial(self._write_text, _TEXT_KEYS[key]) if key == "text" else None
 
     def flush(self) -> None:
         for index in list(self._calls):
