@@ -22,15 +22,12 @@ from gateway.extras.postgres.session import (
     transaction,
 )
 from gateway.extras.postgres.urls import show_url
+from gateway.extras.postgres.versions import COMMIT, UPGRADES, VERSION
 from gateway.ledger.records import AuditReport, LedgerError, LedgerMissing
 from gateway.ledger.sql import audit
 
-VERSION: Final = 6
-"""The version of the tables and functions, kept in `schema_version`."""
 TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 """The scripts of a new database."""
-UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql", 4: "from_4.sql", 5: "from_5.sql"}
-"""Scripts by the version that they upgrade to the next one."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
     "months.sql",
@@ -121,7 +118,7 @@ def _read_version(session: Session, url: str) -> int:
     if 0 < version < min(UPGRADES):
         raise LedgerError(
             f"{show_url(url)}: schema version {version} is older than this gateway can upgrade"
-            f" ({min(UPGRADES)}); start the gateway of the version between once"
+            f' ({min(UPGRADES)}); start the gateway of commit {COMMIT} once (see "Upgrade" in deploy.md)'
         )
     if works_since > VERSION:
         raise LedgerError(

@@ -71,8 +71,7 @@ def make_ledger(
     """
     if version != VERSION:
         raise BadRecord(
-            f"schema version {version} is not {VERSION}; export it with the gateway that"
-            " imports it"
+            f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
         )
     check_absence(path)
     # Made beside its name and audited there, so the name never has a ledger that does not add up.
