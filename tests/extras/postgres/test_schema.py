@@ -15,14 +15,9 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.nodes import register
-from gateway.extras.postgres.schema import (
-    FUNCTIONS,
-    UPGRADES,
-    VERSION,
-    check_database,
-    open_session,
-)
+from gateway.extras.postgres.schema import FUNCTIONS, check_database, open_session
 from gateway.extras.postgres.session import Session, connect
+from gateway.extras.postgres.versions import UPGRADES, VERSION
 from gateway.ledger.base import Key
 from gateway.ledger.records import LedgerError, LedgerMissing
 from gateway.ledger.serving.ledger import ServingLedger
@@ -94,6 +89,31 @@ def test_two_that_come_at_once_make_one(postgres_url: str) -> None:
     assert failed == []
     with closing(open_session(postgres_url)) as session:
         assert ask(session, "SELECT count(*) FROM schema_version") == 1
+
+
+def test_commands_are_told_of_an_upgrade_and_a_server_waits_for_it(
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that upgrades is no other program."""
+    monkeypatch.setattr(schema, "WAIT_MS", 10)
+    steps: list[str] = []
+    with closing(connect(ledger_url)) as other, closing(connect(ledger_url)) as session:
+        pid = ask(other, "SELECT pg_backend_pid()")
+        session.run("UPDATE schema_version SET version = 5")
+        other.run("BEGIN; SELECT pg_advisory_xact_lock(4742, 0)")
+        told = rf"it is being upgraded by .* \(process {pid} of PostgreSQL\); try again when"
+        with pytest.raises(LedgerError, match=told):
+            open_session(ledger_url)
+
+        def end(step: str) -> None:
+            steps.append(step)
+            session.run(f"UPDATE schema_version SET version = {VERSION}")
+            other.run("COMMIT")
+
+        open_session(ledger_url, begin=end).close()
+    assert steps == [
+        f"waiting, as it is being upgraded by another gateway or command (process {pid} of PostgreSQL)"
+    ]
 
 
 def test_an_old_server_is_refused(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,6 +290,8 @@ def test_an_upgrade_that_fails_changes_nothing(ledger_url: str) -> None:
 def test_an_older_version_is_refused(ledger_url: str) -> None:
     with closing(connect(ledger_url)) as session:
         session.run("UPDATE schema_version SET version = 1")
-        with pytest.raises(LedgerError, match=r"version 1 is older .* \(2\); start the gateway"):
+        with pytest.raises(
+            LedgerError, match=r"version 1 is older .* \(2\); start the gateway of commit b7"
+        ):
             open_session(ledger_url)
         assert read_version(session) == 1
