@@ -68,13 +68,10 @@ def find_commit() -> str:
     a checkout has it in git's own files.
     """
     package = Path(__file__).parents[1]
-    sources = (
-        lambda: _read(package / "COMMIT"),
-        lambda: _read_head(package.parent / ".git"),
-        _read_origin,
-    )
-    found = (read() for read in sources)
-    return next((one[:COMMIT_CHARS] for one in found if _COMMIT.fullmatch(one)), "")
+    found = _read(package / "COMMIT")
+    if not _COMMIT.fullmatch(found):
+        found = _read_head(package.parent / ".git") or _read_origin()
+    return found[:COMMIT_CHARS] if _COMMIT.fullmatch(found) else ""
 
 
 @cache
