@@ -125,6 +125,8 @@ def check_file(path: Path) -> bool:
             _check_version(connection, path)
     except (OSError, sqlite3.Error) as error:
         raise files.explain(path, error) from error
+    if upgrade := upgrades.describe_upgrade(path):
+        raise LedgerError(f"{path}: {upgrade}")
     return files.is_served(path)
 
 

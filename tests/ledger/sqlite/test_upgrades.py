@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.base.tasks import spawn
-from gateway.ledger.opening import open_books
+from gateway.ledger.opening import check_ledger, open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite import schema, upgrades
 from gateway.ledger.sqlite.files import FILE_MODE, marked, take_lock
@@ -144,8 +144,9 @@ async def test_commands_are_told_of_an_upgrade_and_a_server_waits_for_it(
 ) -> None:
     monkeypatch.setattr(schema, "BUSY_MS", 10)
     told = rf"gateway\.db: it is being upgraded by process {upgrading.pid}; try again when"
-    with pytest.raises(LedgerError, match=told):
-        open_books(old)
+    for use in (open_books, check_ledger):
+        with pytest.raises(LedgerError, match=told):
+            use(old)
     steps: list[str] = []
     monkeypatch.setattr("gateway.ledger.serving.ledger.TELL_SECONDS", 0.01)
     waiting = asyncio.Event()
