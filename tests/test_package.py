@@ -61,7 +61,7 @@ LAYERS: Final = {
             "records base",
             "checks",
         ),
-        *("serving", "sql", "sqlite", "opening"),
+        *("versions serving", "sql", "sqlite", "opening"),
     ),
 }
 """The layers of folders that have folders: each layer may use those before it. Of two in a layer none uses the

@@ -24,7 +24,7 @@ from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
 from gateway.extension import find_extras, find_ledger_tables, find_missing
 from gateway.ledger.call_records import Receipt, describe_receipt
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 from tests import ROOT
 from tests.documents import DOCUMENTS, EXTRAS, PARTS, README, count_code, find_part
 from tests.support.formats import UPSTREAMS

@@ -28,7 +28,7 @@ from gateway.config.records import Config
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, DatabaseUrl, LedgerError, LedgerMissing, NotFound, Refused
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 
 MAX_USER_CHARS: Final = 64
 """Characters of a user's name: twice what Linux allows. SUDO_USER may hold anything."""

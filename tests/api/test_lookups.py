@@ -23,7 +23,7 @@ from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 from tests.ledger.kit import find_key, make_place, query
 from tests.support.chat import Used, check_error, check_messages_error, say
 from tests.support.records import make_call

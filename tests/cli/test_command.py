@@ -19,7 +19,7 @@ from gateway.admin import observations as asking
 from gateway.base.process import ExitCode, describe_version
 from gateway.cli import main
 from gateway.ledger.opening import open_books
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 from tests import ROOT
 from tests.support.cli import Cli
 from tests.support.rows import each_row

@@ -32,7 +32,7 @@ from gateway.ledger.sqlite.folds import (
     naming_charges,
 )
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 from tests import ROOT
 
 HERE: Final = Path(__file__).parent

@@ -19,7 +19,7 @@ from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import Shown, find_extras, find_kinds
 from gateway.ledger.opening import open_books
 from gateway.ledger.sql.accounts import AccountBook
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 from gateway.server.first_start import (
     CannotShow,
     FirstAccounts,

@@ -2,7 +2,6 @@
 
 opening   opens files, as `ledger.opening` asks for it
 schema    the file: created, opened, upgraded, with the tables of extras
-versions  the number of its schema, and which older ones are upgraded
 upgrades  the copy from before an upgrade, and what is said while one is under way
 backup    copies of it while others write
 files     its lock and its names; why it cannot be used, in words for operators

@@ -29,7 +29,7 @@ from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import sync_folder, write_backup
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
 from gateway.ledger.sqlite.statements import transaction
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 
 _LEFT_OUT: Final = (
     *("changes", "checkpoints", "extra_tables"),

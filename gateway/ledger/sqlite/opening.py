@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gateway.ledger.records import AuditReport, MoveRecord
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 
 if TYPE_CHECKING:
     from gateway.ledger.serving.ledger import ServingLedger

@@ -17,7 +17,7 @@ from gateway import extension
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite import files, upgrades
 from gateway.ledger.sqlite.statements import transaction
-from gateway.ledger.sqlite.versions import UPGRADES, VERSION, refuse_old
+from gateway.ledger.versions import UPGRADES, VERSION, refuse_old
 
 OLDEST_SQLITE: Final = (3, 37, 0)
 """The first version with STRICT tables."""

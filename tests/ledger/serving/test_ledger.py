@@ -26,7 +26,7 @@ from gateway.ledger.serving.observer import Observations, ObservingEnd
 from gateway.ledger.serving.queue import Item, Report, RoundEnd
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite import schema
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import make_place
 from tests.long.million import History, fill_previous

@@ -26,7 +26,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import FILE_MODE, take_lock
 from gateway.ledger.sqlite.schema import connect, read_version
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.ledger.sqlite.versions import UPGRADES, VERSION
+from gateway.ledger.versions import UPGRADES, VERSION
 from tests import ROOT
 from tests.ledger.contract.kit import admission, charge
 from tests.ledger.faults import Faults

@@ -20,7 +20,7 @@ from gateway.ledger.sqlite import schema, upgrades
 from gateway.ledger.sqlite.files import FILE_MODE, marked, take_lock
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.ledger.sqlite.versions import VERSION
+from gateway.ledger.versions import VERSION
 from tests.ledger.kit import query
 
 OLD = Path(__file__).parent / "old/14.sql"

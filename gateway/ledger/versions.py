@@ -1,11 +1,11 @@
-"""The version of the file's schema, and those that are upgraded to it."""
+"""The version of a file's schema, and those that are upgraded to it. `--version` imports no more than this."""
 
 from __future__ import annotations
 
 from typing import Final
 
 VERSION: Final = 15
-"""The version of `schema.sql`, kept as `PRAGMA user_version`."""
+"""The version of `sqlite/schema.sql`, kept as `PRAGMA user_version`."""
 UPGRADES: Final = {14: "from_14.sql"}
 """Scripts by the version that they upgrade to the next one. They stay: files from 14 on are upgraded in one step."""
 COMMITS: Final = {11: "ccc32dab17", 12: "b78270d790", 13: "4840eb2c5f", 14: "028d8ca14f"}
