@@ -6,9 +6,10 @@ import sys
 def main() -> int:
     """Run one command and return its exit code."""
     if sys.argv[1:] == ["--version"]:  # scripts ask for it often, and need none of the verbs
-        from gateway.base.process import find_version
+        from gateway.base.process import describe_version
+        from gateway.ledger.versions import VERSION
 
-        sys.stdout.write(f"gateway {find_version()}\n")
+        sys.stdout.write(f"gateway {describe_version(VERSION)}\n")
         return 0
     from gateway.cli import main as run
 

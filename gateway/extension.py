@@ -138,6 +138,8 @@ class Extra:
     """Its tables in ledgers. A ledger whose extra is missing keeps them."""
     databases: Callable[[], Databases] | None = None
     """Returns what opens ledgers at addresses, of which [storage] url names one."""
+    schemas: Mapping[str, int] = field(default_factory=dict)
+    """The versions of their schemas, by the name of the database."""
     first_start: Callable[[Books, Config, str, tuple[str, int]], Shown] | None = None
     """Opens the operator's account, by its name, on a gateway at this host and port."""
 

@@ -41,7 +41,7 @@ MAY_IMPORT: Final = {
     "admin": {"base", "config", "extension", "ledger"},
     "server": {"base", "admin", "api", "config", "extension", "ledger"},
     "cli": {"base", "admin", "config", "extension", "ledger", "server", "upstream", "__init__"},
-    "__main__": {"base", "cli"},
+    "__main__": {"base", "cli", "ledger"},
     "extras": {
         *("base", "admin", "api", "cli", "config", "dialects", "extension", "ledger", "server"),
         "upstream",
@@ -61,7 +61,7 @@ LAYERS: Final = {
             "records base",
             "checks",
         ),
-        *("serving", "sql", "sqlite", "opening"),
+        *("versions serving", "sql", "sqlite", "opening"),
     ),
 }
 """The layers of folders that have folders: each layer may use those before it. Of two in a layer none uses the

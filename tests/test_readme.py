@@ -22,8 +22,9 @@ from gateway.cli.parser import make_parser
 from gateway.cli.verbs import VERBS, find_words, load_verbs
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
-from gateway.extension import find_missing
+from gateway.extension import find_extras, find_ledger_tables, find_missing
 from gateway.ledger.call_records import Receipt, describe_receipt
+from gateway.ledger.versions import VERSION
 from tests import ROOT
 from tests.documents import DOCUMENTS, EXTRAS, PARTS, README, count_code, find_part
 from tests.support.formats import UPSTREAMS
@@ -85,6 +86,21 @@ def test_the_headers_that_pass_are_named() -> None:
 def test_the_command_that_tests_is_near_the_one_that_runs() -> None:
     section = TEXT.partition("## Run it\n")[2].partition("\n## ")[0]
     assert "<!-- test-command -->\n```sh\n" in section
+
+
+def test_the_changes_tell_every_schema() -> None:
+    """Of this version first, by its database; an extra's own tables from their second version on."""
+    _, latest, *_ = TEXTS["changes"].split("\n## ")
+    tables = {f"extra {name}": one.version for name, one in find_ledger_tables().items()}
+    schemas = {"SQLite": VERSION, **{name: one for name, one in tables.items() if one > 1}}
+    for extra in find_extras().values():
+        schemas |= extra.schemas
+    told = re.search(r"^Schema of the database: (.*?)\.?$", latest, re.MULTILINE)
+    assert told is not None
+    for name, version in schemas.items():
+        assert f"{version} in {name}" in told[1]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert latest.split()[0] == project["version"]
 
 
 def test_every_error_code_is_documented() -> None:

@@ -34,6 +34,7 @@ from gateway.api.state import Gateway
 from gateway.base.errors import ModelNotFound, NotFound
 from gateway.base.ids import is_request_id
 from gateway.base.money import describe_amount
+from gateway.base.process import describe_version
 from gateway.base.times import DAY_MS, format_iso
 from gateway.config.records import Config, Limits, Model
 from gateway.dialects.wire.base import Caller
@@ -45,6 +46,7 @@ from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.call_records import Spent, describe_receipt
 from gateway.ledger.key_records import Terms
 from gateway.ledger.observation_records import RefusedView
+from gateway.ledger.opening import find_schema
 
 Access = Literal["charged", "free", "open"]
 """A route is open to callers with a balance, to callers with a key, or to everybody."""
@@ -52,6 +54,8 @@ Access = Literal["charged", "free", "open"]
 OTHER_PATHS: Final = "_other"
 """Surface name for unknown paths, used in metrics."""
 _ANY_REST: Final = "/{rest:.*}"
+VERSION_HEADER: Final = "X-Gateway-Version"
+"""The header of `/healthz` that tells the version, the commit and the schema's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +258,8 @@ def _describe_refused(refused: RefusedView) -> dict[str, object]:
 
 
 async def report_health(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - answering is the report
-    return web.Response(text="alive\n")
+    version = describe_version(find_schema(call.gateway.config.storage.location))
+    return web.Response(text="alive\n", headers={VERSION_HEADER: version})
 
 
 async def report_readiness(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler

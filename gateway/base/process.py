@@ -1,4 +1,4 @@
-"""Facts of a process: its exit code, version and name, and which files its user cannot use.
+"""Facts of a process: its exit code, version, commit and name, and which files its user cannot use.
 
 Each failure of a command also has a message on stderr. The message about an obstacle says who owns the
 file and what to type.
@@ -7,13 +7,16 @@ file and what to type.
 from __future__ import annotations
 
 import grp
+import json
 import os
 import pwd
+import re
 import shlex
 import stat
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +53,64 @@ def find_version() -> str:
         return metadata.version("gateway")
     except metadata.PackageNotFoundError:
         return UNKNOWN
+
+
+COMMIT_CHARS: Final = 10
+"""Characters of a commit that are shown."""
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+@cache
+def find_commit() -> str:
+    """Return the commit of this program's source; "" if nothing tells it.
+
+    A build may have recorded it in the file COMMIT, as `git archive` does, or pip, if it fetched it with git;
+    a checkout has it in git's own files.
+    """
+    package = Path(__file__).parents[1]
+    found = _read(package / "COMMIT")
+    if not _COMMIT.fullmatch(found):
+        found = _read_head(package.parent / ".git") or _read_origin()
+    return found[:COMMIT_CHARS] if _COMMIT.fullmatch(found) else ""
+
+
+@cache
+def describe_version(schema: int) -> str:
+    """Say which version of the program this is, and which schema its database has."""
+    commit = find_commit()
+    return f"{find_version()}, {f'commit {commit}, ' if commit else ''}schema {schema}"
+
+
+def _read_head(git: Path) -> str:
+    """Return the commit that a checkout is at, see gitrepository-layout(5)."""
+    if git.is_file():  # of a work tree, or of a submodule
+        git = git.parent / _read(git).removeprefix("gitdir: ")
+    head = _read(git / "HEAD")
+    if not head.startswith("ref: "):
+        return head
+    name = head.removeprefix("ref: ")
+    shared = git / (_read(git / "commondir") or ".")
+    packed = _read(shared / "packed-refs").splitlines()
+    packed_commit = next((line.split()[0] for line in packed if line.endswith(f" {name}")), "")
+    return _read(shared / name) or packed_commit
+
+
+def _read_origin() -> str:
+    """Return the commit that pip fetched, see PEP 610."""
+    from importlib import metadata
+
+    try:
+        origin = json.loads(metadata.distribution("gateway").read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        return ""
+    return str(origin.get("vcs_info", {}).get("commit_id", ""))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):  # a damaged file may have any bytes
+        return ""
 
 
 def name_program(called: str, folders: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from typing import Final, TextIO, TypeVar
 
 from gateway.admin.fields import Fields, write_csv
 from gateway.base.money import format_amount
-from gateway.base.process import PROGRAM, ExitCode, find_version
+from gateway.base.process import PROGRAM, ExitCode, describe_version
 from gateway.base.times import unix_ms
 from gateway.cli.arguments import Json, Output, render
 from gateway.cli.parser import parse
@@ -28,6 +28,7 @@ from gateway.config.records import Config
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, DatabaseUrl, LedgerError, LedgerMissing, NotFound, Refused
 from gateway.ledger.sql.books import Books
+from gateway.ledger.versions import VERSION
 
 MAX_USER_CHARS: Final = 64
 """Characters of a user's name: twice what Linux allows. SUDO_USER may hold anything."""
@@ -158,7 +159,7 @@ def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> in
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     if options.version:
-        output.print(f"gateway {find_version()}")
+        output.print(f"gateway {describe_version(VERSION)}")
         return ExitCode.OK
     path = Path(options.config or environ.get("GATEWAY_CONFIG") or DEFAULT_CONFIG)
     try:

@@ -186,7 +186,8 @@ def explain_container(config: Config) -> str:
     command = f"{shlex.quote(sys.executable)} -m gateway --config {path} unit"
     text = f"""\
 To run the container as your own user, now and at every boot, with Podman 4.5 or newer:
-  podman build -t {units.IMAGE} .          # in the clone, with the Containerfile of deploy.md
+  podman build -t {units.IMAGE} --build-arg COMMIT=$(git rev-parse HEAD) .
+                                    # in the clone, with the Containerfile of deploy.md
   mkdir -p {QUADLET_FOLDER} {USER_UNIT_FOLDER}
   {command} --container > {QUADLET_FOLDER}/{units.NAME}.container
   {command} --socket > {USER_UNIT_FOLDER}/{units.NAME}.socket

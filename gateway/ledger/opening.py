@@ -33,6 +33,9 @@ class Opener(Protocol):
     It imports the database's modules when it is called: a command uses few of them.
     """
 
+    @property
+    def schema(self) -> int: ...
+
     def open_ledger(
         self,
         *,
@@ -147,6 +150,11 @@ def _leave_out(records: Iterable[MoveRecord]) -> Iterator[MoveRecord]:
             raise BadRecord(f"its table '{table}' {gone[table]}")
         if table not in stay:
             yield record
+
+
+def find_schema(location: Location) -> int:
+    """Return the version of the schema that a ledger has once it was opened; it is not opened for that."""
+    return find_opener(location).schema
 
 
 def find_server(location: Location) -> int | None:

@@ -21,13 +21,13 @@ from gateway.api.routes import add_api
 from gateway.api.state import Gateway, make_gateway
 from gateway.api.wire import make_connection
 from gateway.base.ids import digest
-from gateway.base.process import ExitCode
+from gateway.base.process import ExitCode, describe_version
 from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.extension import find_extras
-from gateway.ledger.opening import open_ledger
+from gateway.ledger.opening import find_schema, open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.server import systemd
@@ -84,8 +84,9 @@ def run(config: Config) -> int:
         closing(set_up_logging()) as writer,
         asyncio.Runner(loop_factory=find_loop_factory()) as runner,
     ):
-        _check_parser()
         try:
+            log.info("gateway %s", describe_version(find_schema(config.storage.location)))
+            _check_parser()
             return runner.run(_serve(fit_to_files(config), manager, writer))
         # A LedgerError, too, but with a code of its own,
         # for which systemd does not restart the service.

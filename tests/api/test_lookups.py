@@ -15,6 +15,7 @@ from gateway.admin.keys import add_key
 from gateway.api.admission import MAX_COMPARED_CHARS, find_problem, find_similar
 from gateway.api.routes import describe_own_key, report_health, report_readiness
 from gateway.base.errors import LedgerUnavailable, ModelNotFound, UnknownModel
+from gateway.base.process import describe_version
 from gateway.config.records import Limits
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
@@ -22,6 +23,7 @@ from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.serving import open_sqlite
+from gateway.ledger.versions import VERSION
 from tests.ledger.kit import find_key, make_place, query
 from tests.support.chat import Used, check_error, check_messages_error, say
 from tests.support.records import make_call
@@ -99,12 +101,15 @@ async def test_ready_is_who_takes_requests(
 ) -> None:
     request = make_mocked_request("GET", "/readyz")
     ledger = SimpleNamespace(writable=writable)
-    call = make_call(gateway=SimpleNamespace(draining=draining, ledger=ledger))
+    config = SimpleNamespace(storage=SimpleNamespace(location=Path("gateway.db")))
+    call = make_call(gateway=SimpleNamespace(draining=draining, ledger=ledger, config=config))
     reply = await report_readiness(request, call)
     assert reply.status == status
     assert reply.text is not None
     assert said in reply.text
-    assert (await report_health(request, call)).status == 200, "it lives all the same"
+    lives = await report_health(request, call)
+    assert (lives.status, lives.text) == (200, "alive\n"), "it lives all the same"
+    assert lives.headers["X-Gateway-Version"] == describe_version(VERSION)
 
 
 ON = ("qwen3-8b", "gpt-4o", "gpt-4o-mini")

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import observations as asking
-from gateway.base.process import ExitCode, find_version
+from gateway.base.process import ExitCode, describe_version
 from gateway.cli import main
 from gateway.ledger.opening import open_books
+from gateway.ledger.versions import VERSION
 from tests import ROOT
 from tests.support.cli import Cli
 from tests.support.rows import each_row
@@ -70,7 +71,7 @@ def test_the_configuration_is_found_by_option_variable_or_folder(
 def test_the_version_is_shown_without_a_configuration(cli: Cli) -> None:
     cli.config.unlink()
     answer = cli.done("--version")
-    assert (answer.out, answer.err) == (f"gateway {find_version()}\n", "")
+    assert (answer.out, answer.err) == (f"gateway {describe_version(VERSION)}\n", "")
 
 
 def test_only_what_serves_needs_the_keys_of_providers(cli: Cli) -> None:

@@ -31,7 +31,8 @@ from gateway.ledger.sqlite.folds import (
     file_all,
     naming_charges,
 )
-from gateway.ledger.sqlite.schema import VERSION, connect
+from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.versions import VERSION
 from tests import ROOT
 
 HERE: Final = Path(__file__).parent

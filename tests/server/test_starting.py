@@ -14,11 +14,12 @@ import openai
 import pytest
 
 from gateway.base import ids
-from gateway.base.process import ExitCode
+from gateway.base.process import ExitCode, describe_version
 from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import Shown, find_extras, find_kinds
 from gateway.ledger.opening import open_books
 from gateway.ledger.sql.accounts import AccountBook
+from gateway.ledger.versions import VERSION
 from gateway.server.first_start import (
     CannotShow,
     FirstAccounts,
@@ -60,7 +61,8 @@ def test_a_disk_without_room_is_no_traceback(tmp_path: Path, blocks: int) -> Non
     """Blocks of 512 or 1,024 bytes that a file may have: each limit ends another step of a start."""
     done = start(tmp_path, f"ulimit -f {blocks}; ")
     assert done.returncode == ExitCode.UNAVAILABLE, done.stderr
-    (line,) = done.stderr.splitlines()
+    first, line = done.stderr.splitlines()
+    assert first.endswith(f" INFO gateway.serve gateway {describe_version(VERSION)}")
     assert "ERROR gateway.serve" in line
     assert "; " in line, "it says what to do"
 
@@ -144,7 +146,7 @@ def test_an_unreadable_database_is_no_traceback(tmp_path: Path, content: bytes) 
     (tmp_path / "gateway.db").write_bytes(content)
     done = start(tmp_path)
     assert done.returncode == ExitCode.UNAVAILABLE, done.stderr
-    (line,) = done.stderr.splitlines()
+    _, line = done.stderr.splitlines()
     assert "restore a backup" in line
 
 

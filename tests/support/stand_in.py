@@ -42,6 +42,7 @@ class StandIn:
 class Opening:
     place: StandIn
     url: str
+    schema: int = 0
 
     def open_ledger(self, **named: Any) -> Any:
         return self.url, named

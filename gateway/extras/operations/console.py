@@ -15,7 +15,7 @@ from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.base.ids import find_last4
 from gateway.base.money import describe_amount
-from gateway.base.process import PROGRAM, find_version
+from gateway.base.process import PROGRAM, find_commit, find_version
 from gateway.base.times import DAY_MS, format_day, format_iso, unix_ms
 from gateway.config.records import Config, Provider
 from gateway.extras.console.additions import Addition
@@ -33,7 +33,7 @@ from gateway.extras.console.routes import (
 from gateway.extras.console.state import FinishedAudit, ProcessState
 from gateway.extras.operations import health
 from gateway.ledger.observation_records import LatencyScope, UpstreamView
-from gateway.ledger.opening import open_books
+from gateway.ledger.opening import find_schema, open_books
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books import Books
 from gateway.upstream.breaker import BreakerState
@@ -60,6 +60,8 @@ async def show_health(request: ConsoleRequest) -> Answer:
         {
             "node": fields.name_node(gateway.config.storage.location),
             "version": find_version(),
+            "commit": find_commit() or None,
+            "schema": find_schema(gateway.config.storage.location),
             "program": PROGRAM,
             "started": format_iso(process.started_ms),
             "uptime_seconds": process.uptime_seconds,

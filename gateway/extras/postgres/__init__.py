@@ -14,6 +14,7 @@ schema    tables and functions: made, checked, migrated; the proof of the books 
           lives                            who lives, who died, and what they left
           sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
+versions  the version of the schema, and which older ones are migrated
 books     implements `Books`; every row as records, and a ledger made of them
 nodes     the processes that serve, and what they count beside the books; dead nodes, and months
 feed      what others changed, of which a node hears or which it finds
@@ -39,6 +40,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.extension import Extra
+from gateway.extras.postgres.versions import VERSION
 
 if TYPE_CHECKING:
     from gateway.ledger.opening import Databases
@@ -50,4 +52,4 @@ def _find_databases() -> Databases:
     return opening
 
 
-EXTRA = Extra(databases=_find_databases)
+EXTRA = Extra(databases=_find_databases, schemas={"PostgreSQL": VERSION})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.extras.postgres.urls import read_url
+from gateway.extras.postgres.versions import VERSION
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, MoveRecord
 from gateway.ledger.sql.books import Books
 
@@ -33,6 +34,10 @@ def _need_driver() -> Iterator[None]:
 @dataclass(frozen=True, slots=True)
 class DatabaseOpener:
     url: str
+
+    @property
+    def schema(self) -> int:
+        return VERSION
 
     def open_ledger(
         self,

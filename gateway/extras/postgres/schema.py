@@ -5,12 +5,14 @@ The audit proves the books, and the holds, while several nodes share the databas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 import psycopg
+from psycopg import errors
 
 from gateway.extras.postgres.session import (
     NOW,
@@ -22,15 +24,12 @@ from gateway.extras.postgres.session import (
     transaction,
 )
 from gateway.extras.postgres.urls import show_url
+from gateway.extras.postgres.versions import COMMIT, UPGRADES, VERSION
 from gateway.ledger.records import AuditReport, LedgerError, LedgerMissing
 from gateway.ledger.sql import audit
 
-VERSION: Final = 6
-"""The version of the tables and functions, kept in `schema_version`."""
 TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 """The scripts of a new database."""
-UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql", 4: "from_4.sql", 5: "from_5.sql"}
-"""Scripts by the version that they upgrade to the next one."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
     "months.sql",
@@ -52,11 +51,21 @@ _SERVES: Final = (
     "SELECT EXISTS (SELECT 1 FROM nodes WHERE ended_at IS NULL"
     " AND seen_at > clock_timestamp() - make_interval(secs => ?))"
 )
-_SCHEMA_LOCK: Final = "SELECT pg_advisory_xact_lock(4742, 0)"
+WAIT_MS: Final = 5000
+"""How long a command waits for another one to make or upgrade the tables."""
+_SCHEMA_LOCK: Final = "SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(4742, 0); SET LOCAL lock_timeout TO DEFAULT"
+_FIND_UPGRADE: Final = (
+    "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = 4742 AND objid = 0 AND granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 
 
-def open_session(url: str, *, create: bool = False) -> Session:
+def open_session(
+    url: str, *, create: bool = False, begin: Callable[[str], object] | None = None
+) -> Session:
     """Connect to a database of the present schema; its clock knows the time.
+
+    A server's `begin` is told when an upgrade begins. Of another one it waits for the end.
 
     Raises:
         LedgerMissing: the database has no ledger, and `create` is False.
@@ -68,7 +77,7 @@ def open_session(url: str, *, create: bool = False) -> Session:
         _check_server(session, url)
         try:
             if _read_version(session, url) < VERSION:
-                _migrate(session, url, create=create)
+                _migrate(session, url, create=create, begin=begin)
         except psycopg.Error as error:
             raise explain(url, error) from error
         until_ready.pop_all()
@@ -121,7 +130,7 @@ def _read_version(session: Session, url: str) -> int:
     if 0 < version < min(UPGRADES):
         raise LedgerError(
             f"{show_url(url)}: schema version {version} is older than this gateway can upgrade"
-            f" ({min(UPGRADES)}); start the gateway of the version between once"
+            f' ({min(UPGRADES)}); start the gateway of commit {COMMIT} once (see "Upgrade" in deploy.md)'
         )
     if works_since > VERSION:
         raise LedgerError(
@@ -132,9 +141,32 @@ def _read_version(session: Session, url: str) -> int:
     return int(version)
 
 
-def _migrate(session: Session, url: str, *, create: bool) -> None:
+@contextmanager
+def _alone(session: Session, url: str, begin: Callable[[str], object] | None) -> Iterator[None]:
+    """Run a transaction in which nobody else makes or upgrades the tables. Raises LedgerError."""
+    for tried in count():
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(commit_at_end(session, _SCHEMA_LOCK.format(WAIT_MS)))
+            except errors.LockNotAvailable as error:
+                (pid,) = session.execute(_FIND_UPGRADE).fetchone() or ("that ended",)
+                upgrade = f"it is being upgraded by another gateway or command (process {pid} of PostgreSQL)"
+                if begin is None:
+                    raise LedgerError(
+                        f"{show_url(url)}: {upgrade}; try again when that is done"
+                    ) from error
+                if not tried:
+                    begin(f"waiting, as {upgrade}")
+            else:
+                yield
+                return
+
+
+def _migrate(
+    session: Session, url: str, *, create: bool, begin: Callable[[str], object] | None
+) -> None:
     """Run the missing scripts in one transaction; a second node then finds it done."""
-    with commit_at_end(session, _SCHEMA_LOCK):
+    with _alone(session, url, begin):
         version = _read_version(session, url)  # again, now that nobody else migrates
         if version == 0 and not create:
             raise LedgerMissing(
@@ -143,6 +175,8 @@ def _migrate(session: Session, url: str, *, create: bool) -> None:
         if version < VERSION:
             if version:
                 _require_no_nodes(session, url)
+                if begin is not None:
+                    begin(f"upgrading to version {VERSION} of the schema")
             upgrades = [UPGRADES[one] for one in range(version, VERSION)] if version else TABLES
             for script in (*upgrades, *FUNCTIONS):
                 run_script(session, script)

@@ -89,7 +89,7 @@ def _load(
     url: str, feed: ChangeFeed, clock: Callable[[], int], begin: Callable[[str], None]
 ) -> tuple[Session, Node, Snapshot]:
     begin("connecting to the database")
-    session = schema.open_session(url, create=True)
+    session = schema.open_session(url, create=True, begin=begin)
     try:
         for problem in schema.find_lossy_settings(session):
             log.warning("%s: %s", show_url(url), problem)

@@ -63,12 +63,13 @@ BEGIN_SNAPSHOT: Final = (
 )
 """Sums over a month are sorted in memory, and need no compiler. A pool hands the settings to nobody."""
 
+_LOCKED: Final = "another program has locked what is needed, or another gateway or command; pg_stat_activity lists them"
 PLAIN_WORDS: Final = (
     ("too many clients already", "all connections are in use; see max_connections in PostgreSQL"),
     ("remaining connection slots", "all connections are in use; see max_connections in PostgreSQL"),
     ("too many connections for", "all connections that this role or database may have are in use"),
     ("no more connections allowed", "all connections are in use; see max_client_conn of PgBouncer"),
-    ("lock timeout", "another program has locked what is needed; pg_stat_activity lists programs"),
+    ("lock timeout", _LOCKED),
 )
 """Errors of the server or a pool in plain words. Those in another language stay as they are."""
 

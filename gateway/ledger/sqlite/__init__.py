@@ -2,6 +2,7 @@
 
 opening   opens files, as `ledger.opening` asks for it
 schema    the file: created, opened, upgraded, with the tables of extras
+upgrades  the copy from before an upgrade, and what is said while one is under way
 backup    copies of it while others write
 files     its lock and its names; why it cannot be used, in words for operators
 batch     the transaction that moves money, and adds to what budgets have spent

@@ -24,6 +24,8 @@ STEPS_BETWEEN_LOOKS: Final = 10_000
 """Steps of SQLite's virtual machine between two looks at the clock, about a millisecond."""
 _PART_NAME: Final = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
 """Names of parts: the target's and eight characters chosen by `mkstemp`."""
+_JOURNAL: Final = "-journal"
+"""The end of the name of what SQLite writes beside a file that it changes."""
 
 
 def write_backup(connection: sqlite3.Connection, target: Path) -> int:
@@ -46,8 +48,7 @@ def write_backup(connection: sqlite3.Connection, target: Path) -> int:
         sync_folder(target.parent)
     finally:
         os.close(descriptor)
-        with suppress(FileNotFoundError):
-            part.unlink()
+        part.unlink(missing_ok=True)
     return size
 
 
@@ -64,12 +65,20 @@ def _make_part(target: Path) -> tuple[int, Path]:
 
 
 def _remove_remains(folder: Path) -> None:
-    """Remove the parts of backups that were killed, of any target; those under way are locked."""
+    """Remove the parts of backups that were killed, of any target; those under way are locked.
+
+    SQLite's journals of such parts stay behind them.
+    """
     for part in folder.glob(".*.part"):
         if _PART_NAME.fullmatch(part.name):
             with suppress(OSError), part.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 part.unlink()
+    for journal in folder.glob(f".*.part{_JOURNAL}"):
+        part = journal.with_name(journal.name.removesuffix(_JOURNAL))
+        if _PART_NAME.fullmatch(part.name) and not part.exists():
+            with suppress(OSError):
+                journal.unlink()
 
 
 def _copy(connection: sqlite3.Connection, part: Path, descriptor: int) -> None:

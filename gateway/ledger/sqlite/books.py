@@ -29,6 +29,7 @@ from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import sync_folder, write_backup
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
 from gateway.ledger.sqlite.statements import transaction
+from gateway.ledger.versions import VERSION
 
 _LEFT_OUT: Final = (
     *("changes", "checkpoints", "extra_tables"),
@@ -68,10 +69,9 @@ def make_ledger(
         BadRecord: the version is unknown, or a record has no place in a ledger of it.
         LedgerError: the file cannot be made.
     """
-    if version != schema.VERSION:
+    if version != VERSION:
         raise BadRecord(
-            f"schema version {version} is not {schema.VERSION}; export it with the gateway that"
-            " imports it"
+            f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
         )
     check_absence(path)
     # Made beside its name and audited there, so the name never has a ledger that does not add up.

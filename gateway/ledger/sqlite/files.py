@@ -268,6 +268,11 @@ def check_absence(path: Path) -> None:
         )
 
 
+def is_marked(path: Path) -> bool:
+    """Return whether a process serves, or was killed while it served: its lock file names the files."""
+    return len(_read_mark(_add(path, ".lock")).split()) == _MARK_WORDS
+
+
 def is_served(path: Path) -> bool:
     """Return whether a process serves from this database; to look takes the lock for microseconds."""
     try:

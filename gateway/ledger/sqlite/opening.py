@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gateway.ledger.records import AuditReport, MoveRecord
 from gateway.ledger.sql.books import Books
+from gateway.ledger.versions import VERSION
 
 if TYPE_CHECKING:
     from gateway.ledger.serving.ledger import ServingLedger
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class FileOpener:
     path: Path
+
+    @property
+    def schema(self) -> int:
+        return VERSION
 
     def open_ledger(
         self,

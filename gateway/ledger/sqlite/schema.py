@@ -10,20 +10,14 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
 from gateway import extension
-from gateway.ledger.records import LedgerError, LedgerLocked
-from gateway.ledger.sqlite import files
-from gateway.ledger.sqlite.backup import write_backup
+from gateway.ledger.records import LedgerError
+from gateway.ledger.sqlite import files, upgrades
 from gateway.ledger.sqlite.statements import transaction
-
-VERSION: Final = 15
-"""The version of `schema.sql`, kept as `PRAGMA user_version`."""
-UPGRADES: Final = {14: "from_14.sql"}
-"""Scripts by the version that they upgrade to the next one."""
+from gateway.ledger.versions import UPGRADES, VERSION, refuse_old
 
 OLDEST_SQLITE: Final = (3, 37, 0)
 """The first version with STRICT tables."""
@@ -87,8 +81,10 @@ def connect(
             until_ready.callback(connection.close)
             if _prepare(connection, path) < VERSION or _find_stale(connection, path):
                 _upgrade(connection, path, is_locked=is_locked, begin=begin)
+            else:
+                upgrades.forget_killed(path)
         except (OSError, sqlite3.Error) as error:
-            raise files.explain(path, error) from error
+            raise upgrades.explain(path, error) from error
         until_ready.pop_all()
     return connection
 
@@ -129,6 +125,8 @@ def check_file(path: Path) -> bool:
             _check_version(connection, path)
     except (OSError, sqlite3.Error) as error:
         raise files.explain(path, error) from error
+    if upgrade := upgrades.describe_upgrade(path):
+        raise LedgerError(f"{path}: {upgrade}")
     return files.is_served(path)
 
 
@@ -183,10 +181,7 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
             " path"
         )
     if 0 < version < min(UPGRADES):
-        raise LedgerError(
-            f"{path}: schema version {version} is older than this gateway can upgrade"
-            f" ({min(UPGRADES)}); start the gateway of the version between once"
-        )
+        raise LedgerError(f"{path}: {refuse_old(version)}")
     if version > VERSION:
         raise LedgerError(
             f"{path}: schema version {version} is newer than this gateway knows "
@@ -220,14 +215,16 @@ def _upgrade(
             return
         if _is_old(connection, path):
             if not is_locked:
-                until_committed.callback(os.close, _lock_out_servers(path))
+                until_committed.callback(os.close, upgrades.lock_out_servers(path))
             # Behind the lock and inside the transaction: nothing is written between copy and upgrade.
-            _copy_aside(path, version, begin)
+            upgrades.copy_aside(path, version, connect_reader, begin)
             begin(step)
         for older in range(version, VERSION):
             _run_script(connection, Path(__file__).with_name(UPGRADES[older]))
         connection.execute(f"PRAGMA user_version = {VERSION}")
         _add_extras(connection, path)
+    # Behind the lock: whoever waits for the end of the upgrade finds the lock free.
+    upgrades.forget(path)
 
 
 def _is_old(connection: sqlite3.Connection, path: Path) -> bool:
@@ -278,40 +275,6 @@ def _add_extras(connection: sqlite3.Connection, path: Path) -> None:
 def _run_script(connection: sqlite3.Connection, script: Path) -> None:
     for statement in _split_statements(script.read_text(encoding="utf-8")):
         connection.execute(statement)
-
-
-def _copy_aside(path: Path, version: int, begin: Callable[[str], None]) -> None:
-    """Write a copy, named after its version, that the older program can go back to.
-
-    The caller's transaction keeps others from changing the database meanwhile.
-    """
-    copy = _find_free_name(path.with_name(f"{path.name}.version-{version}"))
-    begin(f"copying the database of version {version} to {copy}")
-    try:
-        # By a connection of its own: VACUUM cannot run inside the caller's transaction.
-        with closing(connect_reader(path)) as reader:
-            write_backup(reader, copy)
-    except (LedgerError, OSError) as error:
-        raise LedgerError(
-            f"{path}: it stays at version {version} of the schema, because no copy of it could be"
-            f" written to {copy} first: {error}"
-        ) from error
-
-
-def _find_free_name(wanted: Path) -> Path:
-    """Return the name, with a number if there is such a file: a copy overwrites nothing."""
-    numbered = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
-    # A broken symbolic link takes its name as well, so `lexists`.
-    return next(path for path in chain((wanted,), numbered) if not os.path.lexists(path))
-
-
-def _lock_out_servers(path: Path) -> int:
-    try:
-        return files.take_lock(path)
-    except LedgerLocked as error:
-        raise LedgerError(
-            f"{path}: a gateway of an older version serves from it; restart that one first"
-        ) from error
 
 
 def _split_statements(script: str) -> Iterator[str]:

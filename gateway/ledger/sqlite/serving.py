@@ -10,6 +10,7 @@ has the lock may do this: otherwise pending means in flight.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -25,7 +26,7 @@ import aiosqlite
 from gateway.base.errors import LedgerUnavailable
 from gateway.base.times import unix_ms
 from gateway.ledger.base import COMMIT_SECONDS
-from gateway.ledger.records import LedgerMismatch
+from gateway.ledger.records import LedgerLocked, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.serving.writer import Writer
@@ -38,6 +39,7 @@ from gateway.ledger.sqlite.polls import ChangeFeed, WalKeeper
 from gateway.ledger.sqlite.schema import BUSY_MS, connect, find_address, set_busy_timeout
 from gateway.ledger.sqlite.statements import transaction
 from gateway.ledger.sqlite.store import ConnectionThread, SqliteStore
+from gateway.ledger.sqlite.upgrades import describe_upgrade
 
 log = logging.getLogger("gateway.ledger")
 
@@ -45,6 +47,8 @@ SERVING_BUSY_MS: Final = 5
 """SQLite's own wait for another process's transaction. SQLite backs off to 100 ms, and an operator's
 script that writes in a loop would then keep the server out for seconds. So the wait is short, and
 the writer retries at once."""
+WAIT_SECONDS: Final = 0.1
+"""How often a start looks whether an upgrade by a command has ended."""
 
 _INTERRUPT: Final = """
     UPDATE requests SET state = 'voided', outcome = 'interrupted', ended_ms = max(started_ms, ?)
@@ -70,11 +74,11 @@ async def open_sqlite(
         LedgerMismatch: the audit since the last checkpoint failed.
         LedgerError: the file cannot be used; the text says why.
     """
-    lock = take_lock(path)
     async with AsyncExitStack() as stack:
-        # The last to be undone: who has the lock takes what is pending for a crash's.
-        stack.callback(os.close, lock)
         async with telling(tell) as begin:
+            lock = await _wait_for_lock(path, begin)
+            # The last to be undone: who has the lock takes what is pending for a crash's.
+            stack.callback(os.close, lock)
             opener = partial(connector, path, create=True, is_locked=True, begin=begin)
             thread = await stack.enter_async_context(ConnectionThread.open(opener))
             stack.enter_context(marked(lock, path))  # the opening has made the files that it names
@@ -90,6 +94,22 @@ async def open_sqlite(
         ledger = ServingLedger(store, memory, reader, clock, writer)
         stack.push_async_callback(ledger.close)
         yield ledger
+
+
+async def _wait_for_lock(path: Path, begin: Callable[[str], None]) -> int:
+    """Lock the database, as soon as a command that upgrades it has ended. Raises LedgerError."""
+    waits = False
+    while True:
+        try:
+            return take_lock(path)
+        except LedgerLocked:
+            upgrade = describe_upgrade(path)
+            if upgrade is None:
+                raise
+            if not waits:
+                begin(f"waiting, as {upgrade}")
+                waits = True
+        await asyncio.sleep(WAIT_SECONDS)
 
 
 @contextmanager

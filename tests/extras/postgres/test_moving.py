@@ -27,8 +27,8 @@ from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveReco
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import CHARGE_COLUMN, SqliteBooks
 from gateway.ledger.sqlite.folds import FILES
-from gateway.ledger.sqlite.schema import VERSION
 from gateway.ledger.sqlite.serving import interrupt_pending
+from gateway.ledger.versions import VERSION
 from tests.extras.postgres.cluster import Cluster, name_of
 from tests.ledger.contract.kit import (
     NOW_MS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import threading
 from contextlib import closing
 from dataclasses import replace
@@ -15,14 +17,9 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.nodes import register
-from gateway.extras.postgres.schema import (
-    FUNCTIONS,
-    UPGRADES,
-    VERSION,
-    check_database,
-    open_session,
-)
+from gateway.extras.postgres.schema import FUNCTIONS, check_database, open_session
 from gateway.extras.postgres.session import Session, connect
+from gateway.extras.postgres.versions import UPGRADES, VERSION
 from gateway.ledger.base import Key
 from gateway.ledger.records import LedgerError, LedgerMissing
 from gateway.ledger.serving.ledger import ServingLedger
@@ -94,6 +91,31 @@ def test_two_that_come_at_once_make_one(postgres_url: str) -> None:
     assert failed == []
     with closing(open_session(postgres_url)) as session:
         assert ask(session, "SELECT count(*) FROM schema_version") == 1
+
+
+def test_commands_are_told_of_an_upgrade_and_a_server_waits_for_it(
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that upgrades is no other program."""
+    monkeypatch.setattr(schema, "WAIT_MS", 10)
+    steps: list[str] = []
+    with closing(connect(ledger_url)) as other, closing(connect(ledger_url)) as session:
+        pid = ask(other, "SELECT pg_backend_pid()")
+        session.run("UPDATE schema_version SET version = 5")
+        other.run("BEGIN; SELECT pg_advisory_xact_lock(4742, 0)")
+        told = rf"it is being upgraded by .* \(process {pid} of PostgreSQL\); try again when"
+        with pytest.raises(LedgerError, match=told):
+            open_session(ledger_url)
+
+        def end(step: str) -> None:
+            steps.append(step)
+            session.run(f"UPDATE schema_version SET version = {VERSION}")
+            other.run("COMMIT")
+
+        open_session(ledger_url, begin=end).close()
+    assert steps == [
+        f"waiting, as it is being upgraded by another gateway or command (process {pid} of PostgreSQL)"
+    ]
 
 
 def test_an_old_server_is_refused(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +253,55 @@ async def test_nothing_is_lost(ledger_url: str) -> None:
     shared.assert_sound()
 
 
+STORED: Final = sorted((Path(__file__).parent / "old").glob("*.sql.gz"))
+MONTH: Final = re.compile(r"_\d{4}_\d{2}\b")
+"""The months that have partitions depend on the day of the test."""
+MONEY: Final = (
+    "SELECT id, name, balance_nano, held_nano FROM accounts ORDER BY 1",
+    "SELECT id, account_id, kind, amount_nano, balance_after_nano, request_id FROM entries ORDER BY 1",
+    "SELECT id, state, outcome, cost_nano, output_tokens FROM requests ORDER BY 1",
+    "SELECT id, account_id, digest, cap_nano, spent_nano FROM keys ORDER BY 1",
+    "SELECT account_id, day, model, key_id, requests, cost_nano FROM daily ORDER BY 1, 2, 3, 4",
+)
+
+
+def read_money(session: Session) -> list[list[tuple[object, ...]]]:
+    return [session.execute(sql).fetchall() for sql in MONEY]
+
+
+def describe_plainly(session: Session) -> dict[str, list[str]]:
+    """Leave out months, and brackets: a dump that was read again has fewer of them."""
+    return {
+        what: sorted(re.sub("[()]", "", row) for row in rows if not MONTH.search(row))
+        for what, rows in describe(session).items()
+    }
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda one: one.name)
+def test_a_stored_ledger_of_each_version_is_upgraded(
+    stored: Path, postgres_url: str, ledger_url: str
+) -> None:
+    """As the commands and a node of that version wrote it, which was killed.
+
+    `pg_dump --inserts --no-owner --no-privileges`, without its comments and settings.
+    """
+    with closing(connect(postgres_url)) as session:
+        script = gzip.decompress(stored.read_bytes()).decode()
+        session.run(f"SET check_function_bodies = off; {script}")
+        version, before = read_version(session), read_money(session)
+    assert stored.name == f"{version}.sql.gz"
+    with closing(open_session(postgres_url)) as session, closing(connect(ledger_url)) as new:
+        assert (read_version(session), read_money(session)) == (VERSION, before)
+        assert describe_plainly(session) == describe_plainly(new)
+    with PostgresBooks(postgres_url) as books:
+        report = books.audit()
+    assert (report.problems, report.accounts, report.entries) == ((), 3, 7)
+
+
+def test_a_ledger_of_each_version_is_stored() -> None:
+    assert [int(one.name.partition(".")[0]) for one in STORED] == [*UPGRADES, VERSION]
+
+
 async def test_sums_stay_of_requests_that_were_dropped(ledger_url: str) -> None:
     """Nothing tells their providers."""
     shared = make_shared(ledger_url)
@@ -270,6 +341,8 @@ def test_an_upgrade_that_fails_changes_nothing(ledger_url: str) -> None:
 def test_an_older_version_is_refused(ledger_url: str) -> None:
     with closing(connect(ledger_url)) as session:
         session.run("UPDATE schema_version SET version = 1")
-        with pytest.raises(LedgerError, match=r"version 1 is older .* \(2\); start the gateway"):
+        with pytest.raises(
+            LedgerError, match=r"version 1 is older .* \(2\); start the gateway of commit b7"
+        ):
             open_session(ledger_url)
         assert read_version(session) == 1

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
-from gateway.extras.postgres.schema import VERSION
 from gateway.extras.postgres.session import connect
+from gateway.extras.postgres.versions import VERSION
 from gateway.extras.signins.people import PeopleBook
 from gateway.extras.signins.records import Opening, StoredPassword
 from gateway.extras.signins.sessions import SignInBook

@@ -26,6 +26,7 @@ from gateway.ledger.serving.observer import Observations, ObservingEnd
 from gateway.ledger.serving.queue import Item, Report, RoundEnd
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite import schema
+from gateway.ledger.versions import VERSION
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import make_place
 from tests.long.million import History, fill_previous
@@ -142,7 +143,7 @@ async def test_a_long_start_tells_its_steps(
 
         async with open_ledger(path, tell=tell):
             assert "progress" not in {task.get_name() for task in asyncio.all_tasks()}
-    step = f"upgrading to version {schema.VERSION} of the schema, for "
+    step = f"upgrading to version {VERSION} of the schema, for "
     assert any(line.startswith(step) for line in told)
 
 

@@ -25,8 +25,9 @@ from gateway.ledger.sqlite.books import (
     run_audit,
 )
 from gateway.ledger.sqlite.folds import fold
-from gateway.ledger.sqlite.schema import VERSION, connect
+from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
+from gateway.ledger.versions import VERSION
 from tests.ledger.contract.kit import admission, charge, until, void
 from tests.ledger.kit import Place, find_key, make_place, query, read_spoiled
 from tests.long.million import History, fill

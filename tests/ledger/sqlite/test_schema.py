@@ -24,8 +24,9 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import FILE_MODE, take_lock
-from gateway.ledger.sqlite.schema import VERSION, connect, read_version
+from gateway.ledger.sqlite.schema import connect, read_version
 from gateway.ledger.sqlite.serving import open_sqlite
+from gateway.ledger.versions import UPGRADES, VERSION
 from tests import ROOT
 from tests.ledger.contract.kit import admission, charge
 from tests.ledger.faults import Faults
@@ -359,8 +360,11 @@ def test_tables_of_an_extra_are_not_upgraded_under_a_server(
 
 
 def test_a_ledger_of_this_version_is_stored() -> None:
-    """A later version upgrades what this one wrote: `old/N.sql` is Connection.iterdump of such a file."""
-    assert (HERE / f"old/{VERSION}.sql").is_file()
+    """And of each one since 14, which are upgraded for good: `old/N.sql` is Connection.iterdump of such a file."""
+    assert [one.stem for one in sorted((HERE / "old").iterdir())] == [
+        str(one) for one in range(14, VERSION + 1)
+    ]
+    assert [*UPGRADES] == [*range(14, VERSION)]
 
 
 def test_an_upgraded_database_is_like_a_new_one(old: Path, tmp_path: Path) -> None:
@@ -388,11 +392,21 @@ def test_an_upgrade_that_fails_changes_nothing(old: Path) -> None:
     assert (dump(old), query(old, SCHEMA), find_version(old)) == (*before, OLD)
 
 
-@pytest.mark.parametrize("version", [1, OLD - 1])
-def test_an_older_version_is_refused(old: Path, version: int) -> None:
+@each_row(
+    ("version", "commits"),
+    [
+        (13, "028d8ca14f"),
+        (12, "4840eb2c5f, 028d8ca14f"),
+        (11, "b78270d790, 4840eb2c5f, 028d8ca14f"),
+        (10, "ccc32dab17, b78270d790, 4840eb2c5f, 028d8ca14f"),
+        (1, "ccc32dab17, b78270d790, 4840eb2c5f, 028d8ca14f"),
+    ],
+)
+def test_an_older_version_is_refused(old: Path, version: int, commits: str) -> None:
     with closing(sqlite3.connect(old)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(LedgerError, match=rf"version {version} is older .* \({OLD}\); start the"):
+    told = rf"version {version} is older .* \({OLD}\); start the .* in this order: {commits} \(see"
+    with pytest.raises(LedgerError, match=told):
         connect(old)
     assert find_version(old) == version
     assert not list(old.parent.glob("*.version-*"))

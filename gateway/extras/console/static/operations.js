@@ -23,7 +23,7 @@ export async function health(context) {
       ["Up for", duration(view.uptime_seconds), ["since ", time(view.started)]],
       ["In flight", count(view.in_flight), `of ${count(view.max_in_flight)}`],
       ["Loop lag", view.loop_lag_ms === null ? "–" : `${view.loop_lag_ms.toFixed(1)} ms`, "the longest in a minute"],
-      ["Version", view.version],
+      ["Version", view.version, [view.commit && ["commit ", code(view.commit), ", "], `schema ${view.schema}`]],
       ["Configuration", view.reload ? (view.reload.ok ? "read again" : badge("refused", "bad")) : "as at the start", view.reload && time(view.reload.at)],
     ]), view.reload?.ok && h("p", { class: "dim" }, `Last reload: ${view.reload.words}.`)),
     section("Ledger", figures([
