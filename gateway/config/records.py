@@ -58,6 +58,8 @@ class Server:
     drain_seconds: Annotated[float, Setting(read.seconds(or_zero=True), 30)]
     max_bodies_mb: Annotated[int, Setting(read.integer(1, 1_000_000), 256)]
     header_seconds: Annotated[float, Setting(_timeout, 75)]
+    keep_alive_seconds: Annotated[float, Setting(_timeout, 630)]
+    """Longer than proxies in front keep idle connections, so that they close them first."""
     body_idle_seconds: Annotated[float, Setting(_timeout, 30)]
     body_total_seconds: Annotated[float, Setting(_timeout, 120)]
     comment_seconds: Annotated[float, Setting(_timeout, 15)]
