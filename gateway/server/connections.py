@@ -136,8 +136,7 @@ class ConnectionWatch:
         return len(closed)
 
     def _find_least(self, count: int) -> list[insides.PacedConnection]:
-        """Find connections to close: strangers, those at rest first, then the oldest, whatever they do;
-        else the longest idle.
+        """Find connections to close: strangers at rest, then the oldest, whatever they do; else the longest idle.
 
         Strangers have shown no key. A part of all connections is reserved for them, as every new caller
         is one. While all strangers have only just connected, none is closed: in a moment they may show a

@@ -84,12 +84,11 @@ async def refuse_path(http: web.Request, call: Call) -> web.StreamResponse:
 def identify(http: web.Request, call: Call) -> None:
     """Note for the log line who asks for what; the path's variable parts are left out."""
     proxies = call.gateway.config.server.trusted_proxies
-    forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
     resource = http.match_info.route.resource
     call.visit = {
         "method": http.method,
         "path": "" if resource is None else resource.canonical,
-        "address": find_address(http.remote or "", forwarded, proxies),
+        "address": find_address(http.remote or "", http.headers, proxies),
     }
 
 
