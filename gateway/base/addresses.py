@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_PORT: Final = 80
 """The port of http, which browsers leave out of an origin."""
-_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - of addresses that are none
+_ANY: Final = ("::", "0.0.0.0")  # noqa: S104 - whoever asks for them gets them
+"""All addresses of this machine, of both families."""
+_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}  # noqa: S104 - of addresses that are none
 
 LOCAL: Final = "local"
 """The address of a client on a UNIX socket that forwards no other address."""
@@ -24,6 +26,11 @@ _SSH_WORDS: Final = 4
 
 def join_address(host: str, port: int) -> str:
     return f"{_bracket(host)}:{port}"
+
+
+def list_hosts(host: str) -> tuple[str, ...]:
+    """Return the hosts to listen on: `::` and `*` stand for all addresses of both families."""
+    return _ANY if host in {"::", "*"} else (host,)
 
 
 def make_origin(host: str, port: int) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 import gateway
 from gateway.admin import observations as asking
 from gateway.admin.fields import describe
+from gateway.base.addresses import list_hosts
 from gateway.base.process import PROGRAM, WRITE, ExitCode, find_obstacle
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
@@ -156,7 +157,11 @@ def find_addresses(server: Server) -> list[tuple[str, int]]:
     if not server.port:
         raise Refused("A socket unit needs a fixed port. Set [server] port in gateway.toml.")
     try:
-        found = socket.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM)
+        found = [
+            address
+            for host in list_hosts(server.host)
+            for address in socket.getaddrinfo(host, server.port, type=socket.SOCK_STREAM)
+        ]
     except OSError as error:
         raise Refused(
             f"The host {server.host} cannot be resolved: {error.strerror}. Set [server] host in"

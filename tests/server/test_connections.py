@@ -34,7 +34,9 @@ from tests.support.settings import load
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
 
-SETTINGS: Final = dataclasses.replace(SERVER, header_seconds=10.0, keep_alive_seconds=30.0, stall_seconds=4.0)
+SETTINGS: Final = dataclasses.replace(
+    SERVER, header_seconds=10.0, keep_alive_seconds=30.0, stall_seconds=4.0
+)
 
 
 @dataclass
