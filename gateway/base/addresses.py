@@ -33,6 +33,11 @@ def list_hosts(host: str) -> tuple[str, ...]:
     return _ANY if host in {"::", "*"} else (host,)
 
 
+def list_reachable(host: str) -> list[str]:
+    """Return the hosts by which a listening host is reached from the same machine, IPv4 first."""
+    return [_REACHABLE.get(one, one) for one in reversed(list_hosts(host))]
+
+
 def make_origin(host: str, port: int) -> str:
     """Return the origin of an http address, as in a browser's Origin header."""
     return "http://" + (_bracket(host) if port == _DEFAULT_PORT else join_address(host, port))

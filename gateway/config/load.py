@@ -55,8 +55,16 @@ def load_storage(path: Path, environ: Mapping[str, str]) -> records.Config:
     Raises:
         ConfigError: the file cannot be read, or its table [storage] is wrong.
     """
-    table = parse_table(path, "storage")
-    return _read_config(path, {"storage": table}, environ, read_keys=False)
+    return _load_table(path, environ, "storage")
+
+
+def load_server(path: Path, environ: Mapping[str, str]) -> records.Config:
+    """Read where the gateway listens and leave the rest at its defaults, as `load_storage`."""
+    return _load_table(path, environ, "server")
+
+
+def _load_table(path: Path, environ: Mapping[str, str], name: str) -> records.Config:
+    return _read_config(path, {name: parse_table(path, name)}, environ, read_keys=False)
 
 
 def _read_config(
