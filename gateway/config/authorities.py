@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gateway.base.process import READ, find_obstacle
 from gateway.config.reader import HIDDEN, Place, Problems, looks_secret
@@ -28,9 +28,9 @@ class Authorities:
     trusted: str = ""
     """The certificates of all providers, to which a provider's own are added."""
 
-    def add(self, place: Place, path: str | None) -> str:
+    def add(self, place: Place, path: object) -> str:
         """Return the certificates that are trusted with those of a file. Raises ConfigError."""
-        if path is None or self.environ is None:
+        if not isinstance(path, str) or self.environ is None:
             return self.trusted
         try:
             full = self.folder / expand_variables(path, self.environ)
@@ -41,16 +41,16 @@ class Authorities:
 
 
 def read_authorities(
-    file: str, root: Mapping[str, dict[str, Any]], own: Authorities, problems: Problems
+    file: str, root: Mapping[str, dict[str, object]], own: Authorities, problems: Problems
 ) -> Authorities:
     """Read [server] ca_file, which holds for all providers, into `root`."""
     if "server" not in root:  # it has an error
         return own
-    server = root["server"]
-    server["authorities"] = ""
+    server, trusted = root["server"], ""
     with problems.collect("server"):
-        server["authorities"] = own.add(Place(file, "[server]"), server["ca_file"])
-    return replace(own, trusted=server["authorities"])
+        trusted = own.add(Place(file, "[server]"), server["ca_file"])
+    server["authorities"] = trusted
+    return replace(own, trusted=trusted)
 
 
 def _read_certificates(path: Path, name: str) -> str:

@@ -207,7 +207,7 @@ def _add_api(router: web.UrlDispatcher, gateway: Gateway, console: ConsoleState)
         by_path[route.path].append(route)
     for path, routes in by_path.items():
         resource = router.add_resource(path)
-        methods = [(route.method, route) for route in routes]
+        methods: list[tuple[str, Route]] = [(route.method, route) for route in routes]
         methods += [(hdrs.METH_HEAD, one) for one in routes if one.method == hdrs.METH_GET]
         for method, route in methods:
             resource.add_route(method, front(make_handler(route, console)))
