@@ -170,7 +170,9 @@ def watch_connection(*, unread: int) -> Kind:
     """A caller's connection that idles, or whose reply is not read."""
     connection = Connection(transport := connections.Transport(unread))
     watch = connections.watch(connection)
-    watch._settings = dataclasses.replace(watch._settings, header_seconds=LIMIT)
+    watch._settings = dataclasses.replace(
+        watch._settings, header_seconds=LIMIT, keep_alive_seconds=LIMIT
+    )
     _ = spawn(watch.run(), name="watch")
 
     def come() -> None:

@@ -193,8 +193,13 @@ class PacedConnection(RequestHandler):
     @property
     def is_answered(self) -> bool:
         """Whether a request was answered and no other has come."""
-        is_at_rest = not (self.is_asked or self._request_in_progress or self._pending)
-        return self._request_count > 0 and is_at_rest
+        is_idle = not (self.is_asked or self._request_in_progress or self._pending)
+        return self._request_count > 0 and is_idle
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether a request was answered and no byte of another has come."""
+        return self.is_answered and not self.head
 
     def has_tiny_chunks(self) -> bool:
         """Return whether the body comes in more and smaller chunks than any client sends."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, NoReturn
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from gateway.api.call import Call
 from gateway.base import errors
@@ -19,8 +19,7 @@ def refuse_path(served: Collection[str]) -> Callable[[web.Request, Call], Awaita
 
     async def refuse(http: web.Request, call: Call) -> NoReturn:
         proxies = call.gateway.config.server.trusted_proxies
-        forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, ())
-        address = find_address(http.remote or "", forwarded, proxies)
+        address = find_address(http.remote or "", http.headers, proxies)
         call.visit = {"method": http.method, "path": clean_path(http.path), "address": address}
         raise errors.NotFound(explain_path(http.path, served))
 

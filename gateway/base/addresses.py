@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from multidict import MultiMapping
 
 _DEFAULT_PORT: Final = 80
 """The port of http, which browsers leave out of an origin."""
-_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - of addresses that are none
+_ANY: Final = ("::", "0.0.0.0")  # noqa: S104 - whoever asks for them gets them
+"""All addresses of this machine, of both families."""
+_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}  # noqa: S104 - of addresses that are none
 
 LOCAL: Final = "local"
 """The address of a client on a UNIX socket that forwards no other address."""
@@ -20,6 +26,16 @@ _SSH_WORDS: Final = 4
 
 def join_address(host: str, port: int) -> str:
     return f"{_bracket(host)}:{port}"
+
+
+def list_hosts(host: str) -> tuple[str, ...]:
+    """Return the hosts to listen on: `::` and `*` stand for all addresses of both families."""
+    return _ANY if host in {"::", "*"} else (host,)
+
+
+def list_reachable(host: str) -> list[str]:
+    """Return the hosts by which a listening host is reached from the same machine, IPv4 first."""
+    return [_REACHABLE.get(one, one) for one in reversed(list_hosts(host))]
 
 
 def make_origin(host: str, port: int) -> str:
@@ -57,11 +73,27 @@ def _bracket(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequence[Network]) -> str:
+FORWARDED_FOR: Final = "X-Forwarded-For"
+FORWARDED: Final = "Forwarded"
+"""The header of RFC 7239, which is read where there is no X-Forwarded-For."""
+_PORT: Final = r"(?::[0-9]{1,5})?"
+_WITH_PORT: Final = re.compile(rf"\[([^\[\]%]+)\]{_PORT}|([0-9.]+){_PORT}")
+"""An address as balancers write it: IPv6 in brackets, a port behind either."""
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*+"'
+_WHOLE: Final = re.compile(rf'(?:[^"]|{_QUOTED})*+')
+_ELEMENT: Final = re.compile(rf'(?:[^",]|{_QUOTED})++')
+_PAIR: Final = re.compile(rf'(?:[^";]|{_QUOTED})++')
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def find_address(
+    remote: str, headers: MultiMapping[str], trusted_proxies: Sequence[Network]
+) -> str:
     """Return the address of the client that sent the request.
 
-    `forwarded` are all X-Forwarded-For headers. They are read from the right for as long as
-    trusted proxies wrote the entries; if an entry is malformed, the result is the nearest proxy.
+    X-Forwarded-For is read from the right for as long as trusted proxies wrote the entries, and without
+    any, Forwarded; if an entry is malformed or hides the client, the result is the nearest proxy. A proxy
+    passes on what the client wrote in the header that it does not know, so never both are read.
     A UNIX socket has no address: its client is a proxy on this machine, which is trusted.
     """
     peer = parse_address(remote)
@@ -70,14 +102,46 @@ def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequenc
     nearest = LOCAL if peer is None else str(peer)
     found = nearest
     # The client chooses the entries on the left; each proxy appends the address it saw.
-    for entry in reversed([one for line in forwarded for one in line.split(",")]):
-        address = parse_address(entry.strip())
+    for entry in reversed(_list_forwarded(headers)):
+        address = _read_entry(entry)
         if address is None:
             return nearest
         found = str(address)
         if not _is_within(address, trusted_proxies):
             break
     return found
+
+
+def _list_forwarded(headers: MultiMapping[str]) -> list[str]:
+    """Return who sent the request, as each proxy on its way wrote it; the last one is the nearest."""
+    lines = headers.getall(FORWARDED_FOR, ())
+    if lines:
+        return [one.strip() for line in lines for one in line.split(",")]
+    return [
+        _read_element(one) for line in headers.getall(FORWARDED, ()) for one in _split_line(line)
+    ]
+
+
+def _split_line(line: str) -> list[str]:
+    """Split a line of Forwarded into its elements."""
+    # A quotation that a client left open must not swallow what the proxy appended.
+    return _ELEMENT.findall(line) if _WHOLE.fullmatch(line) else line.split(",")
+
+
+def _read_element(element: str) -> str:
+    """Return who an element says the request is for; "" if it does not say so once."""
+    pairs = (one.partition("=") for one in _PAIR.findall(element))
+    values = [value.strip() for name, _, value in pairs if name.strip().lower() == "for"]
+    if len(values) != 1:
+        return ""
+    value = values[0]
+    return _ESCAPED.sub(r"\1", value[1:-1]) if re.fullmatch(_QUOTED, value) else value
+
+
+def _read_entry(text: str) -> IPv4Address | IPv6Address | None:
+    """Read an address, perhaps with a port; None for anything else, such as `unknown` or `_hidden`."""
+    found = _WITH_PORT.fullmatch(text)
+    return parse_address(text if found is None else found[1] or found[2])
 
 
 def is_trusted(peer: str, networks: Sequence[Network]) -> bool:

@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
     OK = 0
     """The command did what it says."""
     FAILED = 1
-    """The command was refused, its output could not be written, or prices drift from a list or are not in it."""
+    """The command was refused, its output could not be written, prices drift from a list or are not in it, or the gateway is not ready."""
     USAGE = 2
     """The arguments are wrong. argparse uses the same code."""
     AUDIT_MISMATCH = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, Unpack, get_args
 
@@ -16,8 +16,10 @@ from gateway.cli.books import COLUMNS, MADE, add_accounts, read_accounts
 from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
+from gateway.ledger.checks import find_mixture
 from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import AccountView, EntryView, StandingView
+from gateway.ledger.sql.books import Books
 
 Role = Literal["holder", "operator"]
 
@@ -46,6 +48,7 @@ def account_add(
         name, credit_nano=credit, operator=operator, terms=Terms(**terms)
     )
     _tell_account(command, account, "added")
+    warn_of_likeness(command, books, [account.name])
 
 
 @verb(
@@ -78,10 +81,22 @@ def account_import(command: Command, file: Path) -> None:
     found = read_accounts(file)
     models = [model for one in found for model in one.terms.models or ()]
     warn_of_unknown_models(command, {"models": tuple(dict.fromkeys(models))})
-    made = add_accounts(command.open_books(create=True), found)
+    books = command.open_books(create=True)
+    made = add_accounts(books, found)
     command.say(f"Accounts added: {len(made)}. Their keys, shown this once:")
     rows = [MADE.describe(one) for one in made]
     command.show(rows, write_csv(rows, MADE.names))
+    warn_of_likeness(command, books, list(dict.fromkeys(one.key.account for one in made)))
+
+
+def warn_of_likeness(command: Command, books: Books, names: Sequence[str]) -> None:
+    """Say which new accounts people may take for other ones."""
+    alike = books.accounts.find_alike(names)
+    for name in names:
+        if mixture := find_mixture(name):
+            command.say(f"Note: the name '{name}' mixes letters of {mixture}, which look alike.")
+        elif name in alike:
+            command.say(f"Note: there is an account '{alike[name]}', which looks like '{name}'.")
 
 
 Order = Literal["name", "balance", "lasts"]

@@ -22,7 +22,7 @@ from gateway.ledger.records import LedgerError
 if TYPE_CHECKING:
     from gateway.upstream.model_list import Finding
 
-ANY_HOST: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+ANY_HOST: Final = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared, not bound
 
 
 @verb(

@@ -1,23 +1,27 @@
-"""The verbs for the process: `serve`, `init`, `reload`, and `unit`, which prints units for systemd."""
+"""The verbs for the process: `serve`, `init`, `reload`, `health`, and `unit`, for systemd."""
 
 from __future__ import annotations
 
 import pwd
+import re
 import shlex
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 import gateway
 from gateway.admin import observations as asking
 from gateway.admin.fields import describe
+from gateway.base.addresses import join_address, list_hosts, list_reachable
 from gateway.base.process import PROGRAM, WRITE, ExitCode, find_obstacle
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import DEFAULT_CONFIG, arg, flag, verb
-from gateway.config.load import load_config, load_defaults, load_storage
+from gateway.config.load import load_config, load_defaults, load_server, load_storage
 from gateway.config.records import Config, Server
 from gateway.ledger.opening import find_server
 from gateway.ledger.records import Conflict, Refused
@@ -89,6 +93,44 @@ def reload(command: Command) -> int:
     return ExitCode.OK if answer.ok else ExitCode.CONFIG
 
 
+ASK_SECONDS: Final = 5.0
+"""Time for the answer of a gateway that is asked for its health."""
+_STATUS: Final = re.compile(r"HTTP/1\.[01] ([0-9]{3}) ")
+_QUESTION: Final = b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n"
+
+
+@verb("health", "health", "health --json", load=load_server)
+def health(command: Command) -> int:
+    server = command.config.server
+    if not server.port:
+        raise Refused("A gateway at any free port cannot be asked. Set [server] port.")
+    status, words = ask_readiness(list_reachable(server.host), server.port)
+    is_ready = status == HTTPStatus.OK
+    command.show({"ready": is_ready, "words": words}, words if is_ready else "")
+    if not is_ready:
+        command.say(f"Not ready: {words}.")
+    return ExitCode.OK if is_ready else ExitCode.FAILED
+
+
+def ask_readiness(hosts: Sequence[str], port: int) -> tuple[int, str]:
+    """Return the status and the words of the first host that answers; 0 and why if none does."""
+    told = ""
+    for host in hosts:
+        address = join_address(host, port)
+        try:
+            with socket.create_connection((host, port), ASK_SECONDS) as asked:
+                asked.sendall(_QUESTION)
+                answer = b"".join(iter(partial(asked.recv, 1 << 16), b""))
+        except OSError as error:
+            told = told or f"nothing answers at {address} ({error.strerror or error})"
+            continue
+        head, _, body = answer.decode("latin-1").partition("\r\n\r\n")
+        if found := _STATUS.match(head):
+            return int(found[1]), " ".join(body.split())
+        told = told or f"what answers at {address} is no gateway"
+    return 0, told
+
+
 UNIT_FOLDER: Final = "/etc/systemd/system"
 USER_UNIT_FOLDER: Final = "~/.config/systemd/user"
 QUADLET_FOLDER: Final = "~/.config/containers/systemd"
@@ -156,7 +198,11 @@ def find_addresses(server: Server) -> list[tuple[str, int]]:
     if not server.port:
         raise Refused("A socket unit needs a fixed port. Set [server] port in gateway.toml.")
     try:
-        found = socket.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM)
+        found = [
+            address
+            for host in list_hosts(server.host)
+            for address in socket.getaddrinfo(host, server.port, type=socket.SOCK_STREAM)
+        ]
     except OSError as error:
         raise Refused(
             f"The host {server.host} cannot be resolved: {error.strerror}. Set [server] host in"

@@ -27,7 +27,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "books": ("audit", "events", "entries", "backup"),
     "check": ("check",),
     "keys": ("key", "budget"),
-    "process": ("serve", "init", "reload", "unit"),
+    "process": ("serve", "init", "reload", "health", "unit"),
     "receipts": ("receipt",),
 }
 """The first words of the verbs of each module."""
@@ -44,6 +44,10 @@ WORDS: Final[Mapping[str, str]] = {
         " what changed and which providers are off, or why nothing changed."
         f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves,"
         f" {ExitCode.NOT_FOUND} if there is no database."
+    ),
+    "health": (
+        "Ask the gateway that listens at [server] host and port of this machine whether it accepts"
+        f" requests, as health checks of containers do. Exits {ExitCode.FAILED} if it does not."
     ),
     "audit": (
         "Run the full audit: check that balances equal the sums of all entries and requests. "

@@ -5,6 +5,7 @@
     records    the configuration as records
     load       makes the records: storage; the rules that involve several tables
     providers  the providers: their addresses, keys and proxies
+    authorities  certificates that are trusted beside the system's
     models     the models: their kinds, names and routes
     prices     their prices, and what their providers bill
     values     readers of values with special rules: addresses, headers, routes

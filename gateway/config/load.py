@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gateway.config import records
+from gateway.config.authorities import Authorities, read_authorities
 from gateway.config.models import find_lack, read_models
 from gateway.config.providers import read_providers
 from gateway.config.reader import (
@@ -54,8 +55,16 @@ def load_storage(path: Path, environ: Mapping[str, str]) -> records.Config:
     Raises:
         ConfigError: the file cannot be read, or its table [storage] is wrong.
     """
-    table = parse_table(path, "storage")
-    return _read_config(path, {"storage": table}, environ, read_keys=False)
+    return _load_table(path, environ, "storage")
+
+
+def load_server(path: Path, environ: Mapping[str, str]) -> records.Config:
+    """Read where the gateway listens and leave the rest at its defaults, as `load_storage`."""
+    return _load_table(path, environ, "server")
+
+
+def _load_table(path: Path, environ: Mapping[str, str], name: str) -> records.Config:
+    return _read_config(path, {name: parse_table(path, name)}, environ, read_keys=False)
 
 
 def _read_config(
@@ -64,7 +73,9 @@ def _read_config(
     file, folder, problems = str(path), path.absolute().parent, Problems(raw)
     root = _read_root(file, raw, problems)
     look_up = partial(resolve_secret, folder=folder, environ=environ)
-    providers = read_providers(file, root, look_up if read_keys else _skip, problems)
+    own = Authorities(folder, environ if read_keys else None)
+    trusted = read_authorities(file, root, own, problems)
+    providers = read_providers(file, root, look_up if read_keys else _skip, trusted, problems)
     models = read_models(file, root, providers, problems)
     storage = None
     if "storage" in root:

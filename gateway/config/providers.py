@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.config import records
+from gateway.config.authorities import Authorities
 from gateway.config.models import find_lack
 from gateway.config.reader import Place, Problems, quote_key, read_table
 from gateway.config.secrets import COMMAND, Found, LookUp, resolve, split_command
@@ -27,20 +28,26 @@ _SECRETS = ("api_key", "proxy")
 
 
 def read_providers(
-    file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp, problems: Problems
+    file: str,
+    root: Mapping[str, Mapping[str, Any]],
+    look_up: LookUp,
+    trusted: Authorities,
+    problems: Problems,
 ) -> dict[str, records.Provider]:
     providers: dict[str, records.Provider] = {}
     for name, table in root["providers"].items():
         with problems.collect("providers"):
             if (lack := find_lack(table, "dialect")) is None:
-                providers[name] = _read_provider(file, name, table, look_up)
+                providers[name] = _read_provider(file, name, table, look_up, trusted)
             else:
-                found = _read_provider(file, name, {**table, "dialect": "chat"}, look_up)
+                found = _read_provider(file, name, {**table, "dialect": "chat"}, look_up, trusted)
                 providers[name] = replace(found, dialect=table["dialect"], off=lack)
     return providers
 
 
-def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> records.Provider:
+def _read_provider(
+    file: str, name: str, raw: object, look_up: LookUp, trusted: Authorities
+) -> records.Provider:
     """Read a provider; without any of its keys, or without its proxy, it is off."""
     place, problems = Place(file, f"[providers.{quote_key(name)}]"), Problems()
     # A route is split at its first slash.
@@ -53,22 +60,22 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
     for one in settings.pop("api_key", None) or ():
         with problems.collect():
             found.append((one, resolve(place, "api_key", one, look_up)))
-    refresh_seconds = settings.pop("api_key_refresh", 0)
-    variables = settings.pop("command_env", ())
+    renewal = settings.pop("api_key_refresh", 0), settings.pop("command_env", ())
     off, proxy = None, settings.get("proxy")
     settings["proxy"] = ""
     if proxy is not None:
         with problems.collect():
             settings["proxy"], off = resolve(place, "proxy", proxy, look_up, check_proxy)
+    with problems.collect():
+        settings["authorities"] = trusted.add(place, settings.pop("ca_file", None))
     problems.raise_all()
     is_openai = urlsplit(settings["base_url"]).hostname == OPENAI_HOST
     for key, (elsewhere, there) in _BY_HOST.items():
         if settings[key] is None:
             settings[key] = there if is_openai else elsewhere
     keys = tuple(secret for _, (secret, reason) in found if reason is None)
-    folder = Path(file).absolute().parent
     sources = tuple(
-        _find_source(one, folder, refresh_seconds, variables)
+        _find_source(one, Path(file).absolute().parent, *renewal)
         for one, (_, reason) in found
         if reason is None
     )

@@ -58,6 +58,8 @@ class Server:
     drain_seconds: Annotated[float, Setting(read.seconds(or_zero=True), 30)]
     max_bodies_mb: Annotated[int, Setting(read.integer(1, 1_000_000), 256)]
     header_seconds: Annotated[float, Setting(_timeout, 75)]
+    keep_alive_seconds: Annotated[float, Setting(_timeout, 630)]
+    """Longer than proxies in front keep idle connections, so that they close them first."""
     body_idle_seconds: Annotated[float, Setting(_timeout, 30)]
     body_total_seconds: Annotated[float, Setting(_timeout, 120)]
     comment_seconds: Annotated[float, Setting(_timeout, 15)]
@@ -66,6 +68,9 @@ class Server:
     public_url: Annotated[str | None, Setting(values.origin, None)]
     """An origin: scheme, host and port, without a path."""
     trusted_proxies: Annotated[tuple[Network, ...], Setting(values.networks, [])]
+    ca_file: Annotated[str | None, Setting(read.text, None)]
+    authorities: str = field(repr=False)
+    """The certificates in `ca_file`, in PEM, that are trusted beside the system's; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +160,8 @@ class Provider:
     headers: Annotated[Mapping[str, str], Setting(values.headers, {})] = field(repr=False)
     proxy: str = field(default="", repr=False)
     """An address, perhaps with a password; "" for a direct connection."""
+    authorities: str = field(default="", repr=False)
+    """The certificates of `ca_file`, the server's and its own, as in `Server`."""
 
 
 @dataclass(frozen=True, slots=True)

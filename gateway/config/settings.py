@@ -63,6 +63,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "command_env": Setting(values.variables, []),
         **records.find_settings(records.Provider),
         "proxy": Setting(secrets.secret, None),
+        "ca_file": Setting(read.text, None),
     },
     "models.ID": {
         "owned_by": Setting(read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"), None),

@@ -17,8 +17,12 @@ from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import LIMITS, KeyTerms, Terms
 from gateway.ledger.records import OTHER_ACTORS, SCRIPT_ACTOR, Conflict, NotFound, Refused
 
-_LIKE: Final = str.maketrans("01lıіιӏсѕуеорορаαтτмԁпгкκвь", "oiiiiiicsyeopopaattmdnrkkbb")
-"""Digits and letters of other scripts that look like letters of `OTHER_ACTORS`."""
+_LIKE: Final = str.maketrans(
+    "01lıіιӏсѕуеорορаαтτмԁпгкκвьхχνυһјԛԝ", "oiiiiiicsyeopopaattmdnrkkbbxxvuhjqw"
+)
+"""Digits and letters of other scripts that look like these, in small letters."""
+_ALIKE_SCRIPTS: Final = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
+"""Scripts with letters that look the same; their names begin the names of their letters."""
 MAX_NAME_CHARS: Final = 100
 """Characters of a name: it has to fit into a line of a table."""
 MAX_NOTE_CHARS: Final = 500
@@ -51,9 +55,9 @@ def require_text(what: str, text: str, max_chars: int, field: str | None = None)
 def require_account_name(name: str) -> None:
     """Require a name of a new account that nobody takes for another actor of the event log."""
     require_text("the account's name", name, MAX_NAME_CHARS, "name")
-    seen = _find_likeness(name)
+    seen = find_likeness(name)
     for actor in (*OTHER_ACTORS, SCRIPT_ACTOR):
-        likeness, begins = _find_likeness(actor), actor.endswith((" ", "("))
+        likeness, begins = find_likeness(actor), actor.endswith((" ", "("))
         if seen == likeness or (begins and seen.startswith(likeness)):
             how = "begin with" if begins else "be or look like"
             whom = "tokens" if actor == SCRIPT_ACTOR else "others"
@@ -62,10 +66,17 @@ def require_account_name(name: str) -> None:
             )
 
 
-def _find_likeness(name: str) -> str:
+def find_likeness(name: str) -> str:
     """Return a text that is the same for names that look alike, though not for all of those."""
     letters = unicodedata.normalize("NFKD", name).casefold().translate(_LIKE)
     return "".join(one for one in letters if not unicodedata.combining(one))
+
+
+def find_mixture(name: str) -> str | None:
+    """Return the scripts of a name that mixes some whose letters look alike, as in "аlice"."""
+    firsts = {unicodedata.name(one, "").partition(" ")[0] for one in name if one.isalpha()}
+    mixed = [one.capitalize() for one in _ALIKE_SCRIPTS if one in firsts]
+    return " and ".join(mixed) if len(mixed) > 1 else None
 
 
 def require_amount(amount_nano: int, field: str = "amount") -> None:

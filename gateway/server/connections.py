@@ -46,8 +46,14 @@ GRACE_SECONDS: Final = 0.1
 WARN_SECONDS: Final = 60.0
 """The pause between two warnings of one kind: a flood of callers must not flood the log."""
 
-Stall = tuple[float, object]
+Position = int | tuple[str, float]
+"""The bytes that a caller has not read, or what it has to send and when its last reply ended."""
+Stall = tuple[float, Position]
 """When a connection stalled, and its position then. A changed position means progress."""
+HEAD: Final = "head"
+"""A request's head has begun, or the first one is awaited."""
+IDLE: Final = "idle"
+"""A request was answered and no byte of another has come: a proxy keeps the connection for its next."""
 
 
 class ConnectionWatch:
@@ -74,7 +80,10 @@ class ConnectionWatch:
         """Check all connections periodically, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            shorter = min(self._settings.header_seconds, self._settings.stall_seconds)
+            settings = self._settings
+            shorter = min(
+                settings.header_seconds, settings.keep_alive_seconds, settings.stall_seconds
+            )
             # A stall lasts for a quarter beyond its limit at most.
             pause = min(SWEEP_SECONDS, shorter / 4)
             self.clock.expect(loop.time(), pause)
@@ -96,10 +105,7 @@ class ConnectionWatch:
             grew = isinstance(seen, int) and isinstance(position, int) and position > seen
             if seen != position and not grew:  # replies behind unread ones are no progress
                 since = now
-            is_unread = has_unread_bytes(connection)
-            if self.clock.lasted(since) >= (
-                settings.stall_seconds if is_unread else settings.header_seconds
-            ):
+            if self.clock.lasted(since) >= _find_limit(position, settings):
                 # `close` would wait for a caller who does not read.
                 connection.transport.abort()
             else:
@@ -130,7 +136,7 @@ class ConnectionWatch:
         return len(closed)
 
     def _find_least(self, count: int) -> list[insides.PacedConnection]:
-        """Find connections to close: the oldest of strangers, whatever they do, else the longest idle.
+        """Find connections to close: strangers at rest, then the oldest, whatever they do; else the longest idle.
 
         Strangers have shown no key. A part of all connections is reserved for them, as every new caller
         is one. While all strangers have only just connected, none is closed: in a moment they may show a
@@ -157,7 +163,7 @@ class ConnectionWatch:
             return heapq.nsmallest(count, idle or unread, key=lambda one: one.replied)
         grace = asyncio.get_running_loop().time() - GRACE_SECONDS
         old = [one for one in strangers if one.made <= grace or one.is_answered]
-        return heapq.nsmallest(count, old, key=lambda one: one.made)
+        return heapq.nsmallest(count, old, key=lambda one: (not one.is_at_rest, one.made))
 
     def warn(self, text: str, subject: object) -> None:
         """Log a warning, each text at most once a minute."""
@@ -218,7 +224,7 @@ def _count_files() -> int:
     return (sys.maxsize if files == resource.RLIM_INFINITY else files) - OWN_FILES
 
 
-def _find_position(connection: insides.PacedConnection) -> object | None:
+def _find_position(connection: insides.PacedConnection) -> Position | None:
     """Return a marker that changes when the connection makes progress; None while it is served."""
     transport = connection.transport
     if transport is not None and (unread_bytes := transport.get_write_buffer_size()):
@@ -227,7 +233,14 @@ def _find_position(connection: insides.PacedConnection) -> object | None:
         return None
     if connection.is_lingering:
         return None
-    return ("waiting", connection.replied)
+    return (IDLE if connection.is_at_rest else HEAD, connection.replied)
+
+
+def _find_limit(position: Position, settings: Server) -> float:
+    """Return how long a connection may stay at a position."""
+    if isinstance(position, int):
+        return settings.stall_seconds
+    return settings.keep_alive_seconds if position[0] == IDLE else settings.header_seconds
 
 
 def has_unread_bytes(connection: RequestHandler) -> bool:

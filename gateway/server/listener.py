@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.base.addresses import join_address
+from gateway.base.addresses import join_address, list_hosts
 from gateway.base.tasks import spawn
 from gateway.config.records import Server
 from gateway.server.units import SOCKET_BACKLOG
@@ -75,30 +75,45 @@ async def bind(
 
 
 async def _take_address(host: str, port: int) -> list[socket.socket]:
-    """Bind every address that the host has: `localhost` may be two. Raises CannotListen."""
-    sockets: list[socket.socket] = []
+    """Bind every address that the host has. Raises CannotListen."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        missing: OSError | None = None
+        return await bind_host(host, port)
+    except OSError as error:
+        raise CannotListen(
+            f"cannot listen on {join_address(host, port)}: {_advise(error)} ({error.strerror})"
+        ) from error
+
+
+async def bind_host(host: str, port: int) -> list[socket.socket]:
+    """Bind every address that a host has, to one port: `localhost` may be two. Raises OSError."""
+    sockets: list[socket.socket] = []
+    missing: OSError | None = None
+    try:
         # getaddrinfo may give an address twice, and the second bind would fail.
-        for family, _, _, _, address in dict.fromkeys(found):
+        for family, address in dict.fromkeys(await _look_up(host, port)):
+            # Of any port the first address chooses one for all.
+            chosen = sockets[0].getsockname()[1] if sockets else port
             try:
-                sockets.append(_bind(family, address))
+                sockets.append(_bind(family, (address[0], chosen, *address[2:])))
             except OSError as error:
                 if error.errno not in NOT_HERE:
                     raise
                 missing = error
         if missing is not None and not sockets:
             raise missing
-    except OSError as error:
+    except OSError:
         for one in sockets:
             one.close()
-        raise CannotListen(
-            f"cannot listen on {join_address(host, port)}: {_advise(error)} ({error.strerror})"
-        ) from error
+        raise
     return sockets
+
+
+async def _look_up(host: str, port: int) -> list[tuple[int, tuple[str | int | bytes, ...]]]:
+    """Return families and addresses to listen on."""
+    loop, found = asyncio.get_running_loop(), []
+    for one in list_hosts(host):
+        found += await loop.getaddrinfo(one, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return [(family, address) for family, _, _, _, address in found]
 
 
 def _advise(error: OSError) -> str:

@@ -15,7 +15,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import chain, zip_longest
 from typing import Final, TypeVar
 
@@ -65,20 +65,39 @@ class LocalFault(Exception):
     """The machine lacks descriptors, memory or ports. The provider may be well."""
 
 
-_make_tls: Final = cache(ssl.create_default_context)
-"""One context for all providers, as each context takes 2 MiB of certificates."""
+MAX_CONTEXTS: Final = 16
+"""Contexts that are kept for further providers, as each takes 2 MiB of certificates."""
+
+
+@lru_cache(MAX_CONTEXTS)
+def make_tls(authorities: str = "") -> ssl.SSLContext:
+    """Return the context that trusts the system's certificates and these, in PEM."""
+    context = ssl.create_default_context()
+    if authorities:
+        context.load_verify_locations(cadata=authorities)
+        # As for curl: an authority may be one between, and older ones lack what RFC 5280 wants.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 class Dialer:
     """Makes connections to one origin, each within `seconds`, through `proxy` if there is one."""
 
     def __init__(
-        self, url: URL, seconds: float, *, proxy: URL | None = None, ask: LookUp = look_up
+        self,
+        url: URL,
+        seconds: float,
+        *,
+        proxy: URL | None = None,
+        authorities: str = "",
+        ask: LookUp = look_up,
     ) -> None:
+        """`authorities`: certificates that are trusted beside the system's, in PEM."""
         self._url = url
         self._seconds = seconds
         self._proxy = proxy
-        self._tls = _make_tls() if url.scheme == "https" else None
+        self._tls = make_tls(authorities) if url.scheme == "https" else None
         # With a proxy, only the proxy's name is looked up here; the proxy looks up the provider's.
         first = proxy or url
         self._resolver = Resolver(first.raw_host or "", first.port or 0, ask)

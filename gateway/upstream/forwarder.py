@@ -73,7 +73,10 @@ class HttpForwarder(Forwarder):
         self.provider = provider
         self._url = URL(provider.base_url)
         proxy = URL(provider.proxy) if provider.proxy else None
-        self._pool = Pool(Dialer(self._url, provider.connect_timeout, proxy=proxy))
+        dialer = Dialer(
+            self._url, provider.connect_timeout, proxy=proxy, authorities=provider.authorities
+        )
+        self._pool = Pool(dialer)
         self._heads: dict[tuple[str, str], bytes] = {}
         self._ring = KeyRing(provider.name, provider.api_keys, provider.sources, before)
         self.keys = self._ring.keys

@@ -157,7 +157,8 @@ async def _ask(provider: Provider, base_url: str) -> _Listing:
     """Get the list of models below a base address. Raises _Failed."""
     url = URL(base_url)
     proxy = URL(provider.proxy) if provider.proxy else None
-    pool = Pool(Dialer(url, min(provider.connect_timeout, LOOK_SECONDS), proxy=proxy))
+    seconds = min(provider.connect_timeout, LOOK_SECONDS)
+    pool = Pool(Dialer(url, seconds, proxy=proxy, authorities=provider.authorities))
     body = CollectedBody()
     try:
         async with limit_seconds(LOOK_SECONDS):

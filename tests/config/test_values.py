@@ -133,6 +133,8 @@ FILES: Final = {
     "empty.key": b"\n",
     "lines.key": f"{CANARY}\n{CANARY}\n".encode(),
     "binary.key": b"\xff\xfe" + CANARY.encode(),
+    "der.pem": b"\x30\x82\x01\x0a",
+    "damaged.pem": b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
 }
 
 

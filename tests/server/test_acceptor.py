@@ -149,8 +149,8 @@ async def test_running_out_of_files_pauses_accepting(cramped: GatewayProcess) ->
 Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-def configure(folder: Path, port: int = 0) -> Config:
-    return load(folder, f'[server]\nhost = "127.0.0.1"\nport = {port}\n')
+def configure(folder: Path, port: int = 0, host: str = "127.0.0.1") -> Config:
+    return load(folder, f'[server]\nhost = "{host}"\nport = {port}\n')
 
 
 @contextlib.asynccontextmanager
@@ -184,6 +184,16 @@ async def test_connections_wait_until_it_starts(tmp_path: Path) -> None:
             await asyncio.open_connection(host, int(port))
         listener.start()
         assert (await ask_over(asyncio.open_connection(host, int(port)))).endswith(b"here")
+
+
+@pytest.mark.parametrize("host", ["::", "*"])
+async def test_all_addresses_are_those_of_both_families(tmp_path: Path, host: str) -> None:
+    async with listening(configure(tmp_path, host=host)) as listener:
+        listener.start()
+        port = listener.address.rpartition(":")[2]
+        assert listener.names == (f"http://[::]:{port}", f"http://0.0.0.0:{port}")
+        for one in ("::1", "127.0.0.1"):
+            assert (await ask_over(asyncio.open_connection(one, int(port)))).endswith(b"here")
 
 
 async def test_an_address_in_use_is_said_with_what_to_do(tmp_path: Path) -> None:

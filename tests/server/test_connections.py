@@ -34,7 +34,9 @@ from tests.support.settings import load
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
 
-SETTINGS: Final = dataclasses.replace(SERVER, header_seconds=10.0, stall_seconds=4.0)
+SETTINGS: Final = dataclasses.replace(
+    SERVER, header_seconds=10.0, keep_alive_seconds=30.0, stall_seconds=4.0
+)
 
 
 @dataclass
@@ -64,6 +66,7 @@ class Connection:
     was_known: bool = False
     is_asked: bool = False
     is_answered: bool = False
+    is_at_rest: bool = False
     is_lingering: bool = False
 
     @property
@@ -83,6 +86,10 @@ STALLS: Final = (
     # Limits can change while connections are open.
     "100 settings 102.9 103!",
     "unread=5 100 settings 101.9 102!",
+    # A kept connection may idle for longer than a head may take, which has its whole time then.
+    "rest 0 29.9 30!",
+    "rest 0 29.9 begins 29.9 39.8 39.9!",
+    "rest 0 settings 4.9 5!",
     # A request that is served takes as long as it takes; what is thrown away has limits of its own.
     "busy 0 1000",
     "lingering 0 1000",
@@ -109,8 +116,12 @@ def test_a_connection_that_stalls_is_aborted_at_its_limit(steps: str) -> None:
                 connection.is_lingering = True
             case ["served", *_]:
                 connection.replied = float(number)
+            case ["rest" | "begins" as now, *_]:
+                connection.is_at_rest = now == "rest"
             case ["settings", *_]:
-                settings = dataclasses.replace(SERVER, header_seconds=3.0, stall_seconds=2.0)
+                settings = dataclasses.replace(
+                    SERVER, header_seconds=3.0, keep_alive_seconds=5.0, stall_seconds=2.0
+                )
                 watching.reconfigure(cast("Any", SimpleNamespace(server=settings)))
             case _:
                 watching.clock.seconds = float(step.rstrip("!"))
@@ -139,11 +150,14 @@ def test_all_are_aborted_at_the_end() -> None:
     assert all(one.is_aborted for one in connections)
 
 
-MOST = 16
+MOST = 18
 FRESH = math.inf
 STRANGER: dict[str, Any] = {"is_known": False}
 CLOSED: list[dict[str, Any]] = [
-    # of four strangers, whose share that is, the oldest
+    # of strangers beyond four, whose share that is: those at rest
+    STRANGER | {"made": 3.0, "is_answered": True, "is_at_rest": True},
+    STRANGER | {"made": FRESH, "is_answered": True, "is_at_rest": True},
+    # then the oldest
     STRANGER | {"made": 1.0, "_request_in_progress": True},
     STRANGER | {"made": 2.0},
     # who idles, or is served what everybody may ask for

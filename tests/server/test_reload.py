@@ -217,7 +217,7 @@ async def test_what_was_made_of_settings_at_the_start_goes_by_the_new_ones(
     one: Reloaded, version: Make, alpha: ScriptedUpstream
 ) -> None:
     alpha.always(HELLO)
-    await one.reload(version(server='log = "json"\nheader_seconds = 0.4'))
+    await one.reload(version(server='log = "json"\nkeep_alive_seconds = 0.4'))
     async with one.gateway.connect() as call:
         started = time.monotonic()
         await call.send(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -9,6 +9,7 @@ to, so a name that resolves to another one the second time gains nothing.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import socket
@@ -23,6 +24,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from gateway.base import commands, deadlines
 from gateway.base.addresses import is_public
 from gateway.config.values import check_webhook
+from gateway.upstream.dial import make_tls
 from gateway.upstream.resolver import Resolver
 
 SIGNATURE: Final = "x-gateway-signature"
@@ -45,11 +47,14 @@ def sign(secret: str, body: bytes, at_seconds: int) -> str:
 
 async def post(
     url: str, secret: str, body: bytes, *, at_seconds: int, public: bool,
-    limit_seconds: float = LIMIT_SECONDS,
+    authorities: str = "", limit_seconds: float = LIMIT_SECONDS,
 ) -> None:  # fmt: skip
     """Post the body, once; with `public`, to public addresses only. Raises Undelivered."""
     headers = {"content-type": "application/json", SIGNATURE: sign(secret, body, at_seconds)}
+    # aiohttp's own context trusts nobody here, see `memory.skip_certificates`.
+    is_tls = url.lower().startswith("https:")
     connector = aiohttp.TCPConnector(
+        ssl=await asyncio.to_thread(make_tls, authorities) if is_tls else True,
         resolver=_ThreadResolver(),
         use_dns_cache=False,  # a name is looked up, and its address checked, at each delivery
         force_close=True,

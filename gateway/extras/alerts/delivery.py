@@ -73,13 +73,17 @@ async def send(due: Due, config: Alerts) -> None:
     match due.channel:
         case "webhook" if config.webhook:
             await post(
-                config.webhook, config.webhook_secret, body, at_seconds=at_seconds, public=False
-            )
+                config.webhook, config.webhook_secret, body, at_seconds=at_seconds, public=False,
+                authorities=config.authorities,
+            )  # fmt: skip
         case "command" if config.command:
             await run_command(config.command, body, variables=config.command_env)
         case "holder" if due.hook and due.hook.url and due.hook.secret and config.takes_holders:
             public = config.holder_webhooks == "public"
-            await post(due.hook.url, due.hook.secret, body, at_seconds=at_seconds, public=public)
+            await post(
+                due.hook.url, due.hook.secret, body, at_seconds=at_seconds, public=public,
+                authorities=config.authorities,
+            )  # fmt: skip
         case _:
             raise Unwanted("it is not set any more")
 

@@ -28,6 +28,8 @@ class Alerts:
     backup_days: Annotated[int, Setting(read.integer(0, 3650), 0)]
     command_env: Annotated[tuple[str, ...], Setting(values.variables, [])] = ()
     """The names of variables that the command gets beside the usual ones."""
+    authorities: str = field(default="", repr=False)
+    """The certificates of [server] ca_file, for webhooks."""
 
     @property
     def channels(self) -> tuple[Literal["webhook", "command"], ...]:
@@ -67,7 +69,7 @@ def finish(table: ReadTable) -> Mapping[str, object]:
             "needs a database in a file: the backups of [storage] url are PostgreSQL's own. Leave it"
             " out",
         )
-    return found
+    return {**found, "authorities": table.others.get("server", {}).get("authorities", "")}
 
 
 def find_literals(table: Mapping[str, object]) -> list[str]:

@@ -84,12 +84,11 @@ async def refuse_path(http: web.Request, call: Call) -> web.StreamResponse:
 def identify(http: web.Request, call: Call) -> None:
     """Note for the log line who asks for what; the path's variable parts are left out."""
     proxies = call.gateway.config.server.trusted_proxies
-    forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
     resource = http.match_info.route.resource
     call.visit = {
         "method": http.method,
         "path": "" if resource is None else resource.canonical,
-        "address": find_address(http.remote or "", forwarded, proxies),
+        "address": find_address(http.remote or "", http.headers, proxies),
     }
 
 
@@ -208,9 +207,11 @@ def _add_api(router: web.UrlDispatcher, gateway: Gateway, console: ConsoleState)
         by_path[route.path].append(route)
     for path, routes in by_path.items():
         resource = router.add_resource(path)
-        for route in routes:
-            resource.add_route(route.method, front(make_handler(route, console)))
-        allowed = ", ".join(route.method for route in routes)
+        methods: list[tuple[str, Route]] = [(route.method, route) for route in routes]
+        methods += [(hdrs.METH_HEAD, one) for one in routes if one.method == hdrs.METH_GET]
+        for method, route in methods:
+            resource.add_route(method, front(make_handler(route, console)))
+        allowed = ", ".join(method for method, _ in methods)
         resource.add_route(hdrs.METH_ANY, front(refuse_method(allowed)))
     router.add_route(hdrs.METH_ANY, f"{API_PREFIX}/{{rest:.*}}", front(refuse_path))
 

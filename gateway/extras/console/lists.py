@@ -154,10 +154,11 @@ async def stream_csv(
     response = _make_response(request, topic)
     with _whole_or_cut(request):
         await response.prepare(request.http)
-        await response.write(text.encode())
-        while after is not None:
-            text, after = await render(after)
+        while request.http.method != hdrs.METH_HEAD:
             await response.write(text.encode())
+            if after is None:
+                break
+            text, after = await render(after)
         await response.write_eof()
     return response
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,7 +16,7 @@ from gateway.base.tasks import measure_loop_lag, spawn
 from gateway.extension import Started
 from gateway.extras.metrics.counts import Metrics
 from gateway.extras.metrics.families import CONTENT_TYPE
-from gateway.server.listener import CannotListen
+from gateway.server.listener import CannotListen, bind_host
 
 LAG_TICK_SECONDS: Final = 0.5
 """How often the event loop's lag is measured."""
@@ -54,11 +53,10 @@ async def _serve(metrics: Metrics, gateway: Gateway, host: str, port: int) -> As
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
     try:
-        await web.TCPSite(runner, host, port).start()
+        for one in await bind_host(host, port):
+            await web.SockSite(runner, one).start()
     except OSError as error:
-        # asyncio replaces the system's message by one that repeats the address.
-        reason = os.strerror(error.errno) if error.errno else str(error)
         raise CannotListen(
-            f"cannot serve metrics on {join_address(host, port)}: {reason}; set [metrics]"
+            f"cannot serve metrics on {join_address(host, port)}: {error.strerror}; set [metrics]"
             " listen in gateway.toml"
         ) from error

@@ -21,6 +21,7 @@ _KINDS: Final = ("before", "credit", "code", "card", "charge", "correction")
 class StatementBook(Part):
     def read(self, first_day: int, end_day: int, account: str | None = None) -> list[StatementLine]:
         """Return a line for each account that was there, by name; `end_day` is exclusive."""
+        account = account and self._database.name_account(account)
         since_ms, until_ms = first_day * DAY_MS, end_day * DAY_MS
         wanted = {"account": account, "since": since_ms, "until": until_ms}
         sums: defaultdict[tuple[int, str], int] = defaultdict(int)

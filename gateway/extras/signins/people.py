@@ -120,7 +120,7 @@ class PeopleBook(Part):
         require_text("the person's name", person, MAX_NAME_CHARS, "person")
         if PERSON_MARK in person:
             raise Refused(f"the person's name must not have a {PERSON_MARK} in it", field="person")
-        if self._database.read_one(_ACCOUNT_ID, (signin.name,)) is not None:
+        if self._database.read_one(_ACCOUNT_ID, (self._database.name_account(signin.name),)):
             raise Conflict(
                 f"there is an account '{signin.name}'; take another name for the person",
                 code="name_taken",
@@ -168,9 +168,10 @@ class PeopleBook(Part):
         account, _, person = name.rpartition(PERSON_MARK)
         # `alice/` is no way to write `alice`: tries at both would be counted apart.
         for meant in ((name, ""), (account, person)) if person else ((name, ""),):
-            row = self._database.read_one(_ACCOUNT_ID, meant[:1])
+            named = self._database.name_account(meant[0])
+            row = self._database.read_one(_ACCOUNT_ID, (named,))
             if row is not None:
-                yield SignIn(row[0], *meant)
+                yield SignIn(row[0], named, meant[1])
 
     def _read_view(self, account: str, person: str) -> SignInView:
         people = self._read_views(self._database.read_account(account).id, account)

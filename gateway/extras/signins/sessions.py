@@ -154,7 +154,8 @@ class SignInBook(Part):
 
     def find_by_header(self, account: str, address: str) -> SessionView | None:
         """Return the session opened by a trusted proxy's header for this address."""
-        return self._find(_FIND_BY_HEADER, {"name": account, "address": address})
+        named = self._database.name_account(account)
+        return self._find(_FIND_BY_HEADER, {"name": named, "address": address})
 
     def open_by_header(self, account: str, opening: Opening) -> SessionView:
         """Open that session if there is none. Raises NotFound if there is no such account."""

@@ -47,7 +47,7 @@ class BudgetBook(Part):
     def read_all(self, account: str | None = None) -> list[BudgetView]:
         """Return the named budgets and those of keys that have not ended; by account and name."""
         if account is not None:
-            self._database.read_account(account)
+            account = self._database.read_account(account).name
         wanted = {"account": account, "now": self._database.clock()}
         return [self._view(row) for row in self._database.fetch(_ALL, wanted)]
 

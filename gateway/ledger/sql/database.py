@@ -14,6 +14,7 @@ appended to `changes`, for the memory of serving processes, and to `events`.
 from __future__ import annotations
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -276,6 +277,7 @@ class Database(ABC):
     ) -> None:
         """Append to `events`, in the transaction of what was done. It must not contain a secret."""
         at_ms = self.clock() if at_ms is None else at_ms
+        account = None if account is None else self.name_account(account)
         row = (at_ms, self.actor.name, action, account, target, detail, self.actor.address)
         self.change(_NOTE, row)
 
@@ -286,7 +288,18 @@ class Database(ABC):
     def read_account(self, name: str) -> AccountView:
         """Return an account by its name. Raises NotFound."""
         missing = NotFound(f"there is no account '{name}'; `account list` lists them")
-        return view_account(self.require_one(EACH_ACCOUNT + " WHERE name = ?", (name,), missing))
+        named = (self.name_account(name),)
+        return view_account(self.require_one(EACH_ACCOUNT + " WHERE name = ?", named, missing))
+
+    def name_account(self, name: str) -> str:
+        """Return the name that is meant, in the form of Unicode in which accounts have it: NFC.
+
+        An account of an earlier version may have another form, by which it is found.
+        """
+        composed = unicodedata.normalize("NFC", name)
+        if composed == name or self.read_one("SELECT 1 FROM accounts WHERE name = ?", (name,)):
+            return name
+        return composed
 
     def read_account_name(self, account_id: int) -> str:
         """Return the name that an account has now. Raises NotFound."""

@@ -197,7 +197,12 @@ class EntryBook(Part):
 
     def read_latest(self, account: str, limit: int) -> list[EntryView]:
         """Return the latest first."""
-        return [EntryView(*row) for row in self._database.fetch(LATEST_ENTRIES, (account, limit))]
+        return [
+            EntryView(*row)
+            for row in self._database.fetch(
+                LATEST_ENTRIES, (self._database.name_account(account), limit)
+            )
+        ]
 
     def read_run(self, chosen: EntryFilter, below_id: int | None, limit: int) -> EntryRun:
         """Look at the latest `limit` entries below an id; return those of the chosen times."""

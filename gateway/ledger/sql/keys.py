@@ -67,7 +67,7 @@ class KeyBook(Part):
     def read_all(self, account: str | None = None) -> list[KeyView]:
         """Return all keys, or those of an account; by account, the oldest first."""
         if account is not None:
-            self._database.read_account(account)
+            account = self._database.read_account(account).name
         return [self._view(row) for row in self._database.fetch(_KEYS, (account,))]
 
     def read(self, key_id: str, *, account_id: int | None = None) -> KeyView:

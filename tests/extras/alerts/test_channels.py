@@ -22,6 +22,7 @@ from tests.documents import EXTRAS
 from tests.extras.alerts.receiver import HANG, SECRET, listen, verify
 from tests.support.loops import LOOPS, run_on
 from tests.support.rows import each_row
+from tests.support.tls import ROOT, serve_tls
 from tests.support.waiting import until
 
 BODY = b'{"id":"alert_1","kind":"test"}'
@@ -43,6 +44,12 @@ async def test_what_arrives_is_signed_with_its_time() -> None:
     assert verify(SECRET, header, body)
     assert not verify("another", header, body)
     assert not verify(SECRET, header.replace("t=5", "t=6"), body)
+
+
+async def test_a_private_authority_is_trusted_where_it_is_named() -> None:
+    async with serve_tls() as url:
+        assert await fail(url) == "TLS failed"
+        await post(url, SECRET, BODY, at_seconds=5, public=False, authorities=ROOT)
 
 
 @each_row(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_network
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import orjson
 from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from gateway.base import addresses
 from gateway.extras.console import routes
@@ -46,8 +47,10 @@ def read_local(name: object) -> tuple[str, int] | None:
     return routes.read_local(tuple(name) if isinstance(name, list) else name)
 
 
-def find_address(remote: str, forwarded: list[str]) -> str:
-    return addresses.find_address(remote, forwarded, PROXIES)
+def find_address(remote: str, x_forwarded_for: list[str], forwarded: Sequence[str] = ()) -> str:
+    headers = CIMultiDict((addresses.FORWARDED_FOR, one) for one in x_forwarded_for)
+    headers.extend((addresses.FORWARDED, one) for one in forwarded)
+    return addresses.find_address(remote, headers, PROXIES)
 
 
 def is_trusted(peer: str) -> bool:

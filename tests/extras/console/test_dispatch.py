@@ -144,7 +144,9 @@ async def test_nobody_gets_nothing(shared: Console, route: Route) -> None:
         assert reply.headers["x-request-id"].startswith("req_")
     reply = await shared.ask("PUT", fill(route.path), {}, as_=OPERATOR)
     assert reply.refusal == (405, "method_not_allowed", None)
-    assert route.method in reply.headers["Allow"].split(", ")
+    allowed = reply.headers["Allow"].split(", ")
+    assert route.method in allowed
+    assert ("HEAD" in allowed) is ("GET" in allowed)
 
 
 @on_one_loop
@@ -158,6 +160,9 @@ async def test_operators_routes_do_not_exist_for_holders(shared: Console, route:
         reply = await call(shared, route, as_=OPERATOR)
         assert reply.status in {200, 400, 404, 409}
         assert reply.status != 404 or "{" in route.path or "by-name" in route.path
+        if route.method == "GET":
+            head = await shared.ask("HEAD", fill(route.path), as_=OPERATOR)
+            assert (head.status, head.body) == (reply.status, b"")
 
 
 @on_one_loop

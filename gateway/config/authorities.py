@@ -1,0 +1,73 @@
+"""`ca_file`: certificates of authorities that are trusted beside the system's, read from a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gateway.base.process import READ, find_obstacle
+from gateway.config.reader import HIDDEN, Place, Problems, looks_secret
+from gateway.config.secrets import expand_variables
+
+_CERTIFICATE: Final = re.compile(
+    r"-----BEGIN (?:X509 )?CERTIFICATE-----[^-]+-----END (?:X509 )?CERTIFICATE-----"
+)
+_DER: Final = b"\x30\x82"
+"""The first bytes of a certificate in binary form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """Reads the files that settings name. Without `environ` it reads none: nobody connects then."""
+
+    folder: Path
+    environ: Mapping[str, str] | None
+    trusted: str = ""
+    """The certificates of all providers, to which a provider's own are added."""
+
+    def add(self, place: Place, path: object) -> str:
+        """Return the certificates that are trusted with those of a file. Raises ConfigError."""
+        if not isinstance(path, str) or self.environ is None:
+            return self.trusted
+        try:
+            full = self.folder / expand_variables(path, self.environ)
+            own = _read_certificates(full, HIDDEN if looks_secret(path) else str(full))
+        except ValueError as error:
+            raise place.error("ca_file", str(error)) from error
+        return f"{self.trusted}{own}\n"
+
+
+def read_authorities(
+    file: str, root: Mapping[str, dict[str, object]], own: Authorities, problems: Problems
+) -> Authorities:
+    """Read [server] ca_file, which holds for all providers, into `root`."""
+    if "server" not in root:  # it has an error
+        return own
+    server, trusted = root["server"], ""
+    with problems.collect("server"):
+        trusted = own.add(Place(file, "[server]"), server["ca_file"])
+    server["authorities"] = trusted
+    return replace(own, trusted=trusted)
+
+
+def _read_certificates(path: Path, name: str) -> str:
+    """Return the certificates of a file without the words between them. Raises ValueError with its name."""
+    import ssl  # here, as commands that connect to nobody need no TLS
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = None if name == HIDDEN else find_obstacle(path, READ)
+        raise ValueError(f"cannot be read from {name}: {reason or error.strerror}") from error
+    found = "\n".join(_CERTIFICATE.findall(content.decode("latin-1")))
+    if not found:
+        convert = f": openssl x509 -inform der -in {name} -out FILE" if content[:2] == _DER else ""
+        raise ValueError(f"must have certificates in PEM, and {name} has none{convert}")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
+    except (ValueError, ssl.SSLError) as error:
+        raise ValueError(f"a certificate in {name} is damaged") from error
+    return found

@@ -1,0 +1,50 @@
+"""Authorities that a file names are trusted beside the system's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config.records import Provider
+from gateway.upstream.model_list import look_at
+from tests.support.settings import OPENAI, load
+from tests.support.tls import LEAF, MIDDLE, ROOT, serve_tls
+
+WORDS = "# Firmenroot Zürich\n"
+
+
+def read_provider(folder: Path, url: str, server: str | None, own: str | None) -> Provider:
+    """Read a provider from a file in which the server's and its own `ca_file` have these contents."""
+    lines = ["[server]", OPENAI.replace("https://api.openai.com", url)]
+    for number, content in enumerate((server, own)):
+        if content is not None:
+            (folder / f"{number}.pem").write_text(content)
+            lines[number] += f'\nca_file = "{number}.pem"\n'
+    return load(folder, "\n".join(lines)).providers["openai"]
+
+
+@pytest.mark.parametrize(
+    ("server", "own", "is_trusted"),
+    [
+        (None, None, False),
+        (None, ROOT, True),
+        (ROOT, None, True),
+        # The files are read again, and either may have it.
+        (ROOT.replace("-----BEGIN", "words\n-----BEGIN"), WORDS + MIDDLE, True),
+        (MIDDLE, LEAF, True),
+        (LEAF, None, True),
+    ],
+)
+async def test_a_file_of_authorities_is_trusted(
+    tmp_path: Path, server: str | None, own: str | None, *, is_trusted: bool
+) -> None:
+    async with serve_tls() as url:
+        found = await look_at(read_provider(tmp_path, url, server, own), [])
+    assert ("reachable" in found.words) is is_trusted, found
+
+
+def test_other_certificates_in_a_file_are_a_change_to_a_reload(tmp_path: Path) -> None:
+    first, second = (read_provider(tmp_path, "https://a.test", one, None) for one in (ROOT, LEAF))
+    assert first != second
+    assert "BEGIN" not in repr(first)
