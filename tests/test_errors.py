@@ -194,7 +194,10 @@ def test_an_upstream_error_says_whether_another_route_may_be_tried(*, next_route
 def test_why_tls_failed_is_found_in_what_libraries_make_of_it(
     message: str, reason: str | None, told: str | None
 ) -> None:
-    inner = ssl.SSLCertVerificationError() if message else ssl.SSLError()
-    inner.reason, inner.verify_message = reason, message  # type: ignore[union-attr, assignment] # as OpenSSL sets them
+    inner = ssl.SSLError()
+    if message:
+        inner = ssl.SSLCertVerificationError()
+        inner.verify_message = message
+    inner.reason = reason  # type: ignore[assignment] # OpenSSL may give none
     outer = ConnectionError("wrapped", OSError(inner))
     assert (describe_tls(inner), describe_tls(outer)) == (told, told)

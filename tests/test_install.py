@@ -21,7 +21,7 @@ class Installed(metadata.Distribution):
     def read_text(self, filename: str) -> str | None:
         return self.files_by_name.get(filename.partition(".")[0])
 
-    def locate_file(self, path: str | PathLike[str]) -> Path:  # type: ignore[override] # of the protocol
+    def locate_file(self, path: str | PathLike[str]) -> Path:
         raise NotImplementedError
 
 
