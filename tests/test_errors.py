@@ -198,6 +198,7 @@ def test_why_tls_failed_is_found_in_what_libraries_make_of_it(
     if message:
         inner = ssl.SSLCertVerificationError()
         inner.verify_message = message
-    inner.reason = reason  # type: ignore[assignment] # OpenSSL may give none
+    if reason:
+        inner.reason = reason
     outer = ConnectionError("wrapped", OSError(inner))
     assert (describe_tls(inner), describe_tls(outer)) == (told, told)
