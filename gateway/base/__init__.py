@@ -7,6 +7,8 @@ usage       what a reply used, measured or estimated
 times       clocks, days, months, moments in words
 ids         ids of requests, keys and their digests
 addresses   hosts, ports, and who stands behind a proxy
+tls         why a TLS handshake failed
+install     the command that installs what an extra needs
 process     exit codes, the program's name, the version
 commands    programs that are run, with a time limit
 tasks       background tasks, prompt waits, the event loop's lag

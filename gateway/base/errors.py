@@ -136,7 +136,8 @@ class InvalidKey(CallerError):
 
     def __init__(
         self,
-        hint: str = "Its header is 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'.",
+        hint: str = "There is no such key here; it may be cut or revoked. Its header is"
+        " 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'.",
         # LiteLLM tells a wrong key from a bad request by these words, which are OpenAI's.
         problem: str = "Incorrect API key provided.",
     ) -> None:

@@ -8,7 +8,6 @@
     process  check  accounts  books  keys  receipts
                 the verbs of these subjects, with their arguments, help and examples
     summary     what `check` shows of providers, models and prices
-    losses      prices below their cost, and rules that may hold at once, of which `check` warns
 
 The verbs of an extra are in its `verbs`.
 

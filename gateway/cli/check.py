@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from gateway.base.process import ExitCode
 from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
-from gateway.cli.losses import list_conflicts, list_losses
 from gateway.cli.summary import describe_config, page_config
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
+from gateway.config.losses import list_warnings, warn_of_no_model
 from gateway.config.records import Config, Server
 from gateway.config.secrets import warn_of_literals
 from gateway.extension import find_extras
@@ -49,8 +49,7 @@ def check(command: Command, *, live: bool) -> int:
     for warning in (
         *(f"Model {model} is off: {lack}." for model, lack in config.lacking.items()),
         *warn_of_no_model(command.config),
-        *list_losses(command.config),
-        *list_conflicts(command.config),
+        *(f"Warning: {one}" for one in list_warnings(command.config)),
         *warn_of_exposure(command.config.server),
     ):
         command.say(warning)
@@ -83,14 +82,6 @@ def fetch_keys(config: Config) -> Config:
         if extra.fetch_keys is not None:
             config = extra.fetch_keys(config)
     return config
-
-
-def warn_of_no_model(config: Config) -> Iterator[str]:
-    if not config.active_models():
-        yield (
-            "No model is on, so callers get an empty list of models. Set a provider's key to"
-            " turn its models on."
-        )
 
 
 def warn_of_exposure(server: Server) -> Iterator[str]:

@@ -18,6 +18,12 @@ _KEY: Final = arg(
 )
 
 
+_OF_ACCOUNT: Final = (
+    arg("account", "ACCOUNT", "list only those of this account", nargs="?", default=SUPPRESS),
+    arg("--account", "NAME", "the same, as other verbs have it"),
+)
+
+
 class _KeyOptions(key_records.KeyChanges, total=False):
     """Terms of a key as they are typed."""
 
@@ -104,8 +110,8 @@ def _look_up(
     "key list",
     "key list alice --json",
     "key list --unused 30d",
-    arg("account", "ACCOUNT", "list only the keys of this account", nargs="?"),
     arg("--unused", read.duration_seconds, "only keys that work and were not used for so long"),
+    either=_OF_ACCOUNT,
 )
 def key_list(command: Command, account: str | None, unused: int | None) -> None:
     """List keys of all accounts or of one, without their secrets."""
@@ -186,12 +192,7 @@ def budget_add(
     _tell_budget(command, made, "added")
 
 
-@verb(
-    "budget list",
-    "budget list",
-    "budget list alice --json",
-    arg("account", "ACCOUNT", "list only those of this account", nargs="?"),
-)
+@verb("budget list", "budget list", "budget list alice --json", either=_OF_ACCOUNT)
 def budget_list(command: Command, account: str | None) -> None:
     """List budgets: what is spent, what remains, and when they begin anew."""
     command.show_list(command.open_books().budgets.read_all(account), views.BUDGET)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from gateway.base.process import PROGRAM
+from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli.verbs import DEFAULT, VERBS, Verb, find_words, load_verbs
 from gateway.extension import find_missing
 
@@ -37,6 +37,11 @@ class Parser(argparse.ArgumentParser):
         lines = [f"  {line if '$(' in line else f'{PROGRAM} {line}'}" for line in self.examples]
         return "\n".join((self.summary, "", "examples:", *lines, "", super().format_help()))
 
+    def error(self, message: str) -> NoReturn:
+        """Write the message and one hint; argparse would put the whole usage before it."""
+        hint = "" if "did you mean" in message else f"\nSee `{self.prog} --help`."
+        self.exit(ExitCode.USAGE, f"{PROGRAM}: {message}{hint}\n")
+
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse an unknown verb; argparse would list all verbs in one line."""
         if action.nargs != argparse.PARSER or action.choices is None or value in action.choices:
@@ -47,7 +52,7 @@ class Parser(argparse.ArgumentParser):
         word = f"{group} {value}".lstrip()
         if needed := find_missing("words", word):
             raise argparse.ArgumentError(None, f"'{word}' {needed}")
-        raise argparse.ArgumentError(None, f"unknown verb '{word}'; {_advise(word, known)}")
+        raise argparse.ArgumentError(None, f"unknown verb '{word}'{_advise(word, known)}")
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -66,15 +71,14 @@ def parse(words: Sequence[str]) -> Options:
 def _refuse(options: Options, word: str) -> NoReturn:
     """Refuse an argument that the verb does not have; argparse would show the usage of all verbs."""
     known = [one.name for one in (*options.verb.arguments, *options.verb.either)]
-    advice = _advise(word.partition("=")[0], known)
-    options.parser.error(f"unknown argument {word}; {advice}")
+    options.parser.error(f"unknown argument {word}{_advise(word.partition('=')[0], known)}")
 
 
 def _advise(word: str, known: list[str]) -> str:
     import difflib  # 0.2 MiB, for errors only
 
     close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]}?" if close else "see --help"
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def make_parser() -> Parser:

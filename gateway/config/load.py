@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from gateway.base.process import PROGRAM
 from gateway.config import records
 from gateway.config.authorities import Authorities, read_authorities
 from gateway.config.models import find_lack, read_models
@@ -105,8 +106,17 @@ def _read_config(
             if (lack := find_lack(table, "kind")) is not None
         },
         extras=MappingProxyType(extras),
+        doubts=(*_tell_empty(path, raw, read_keys=read_keys), *problems.doubts),
         literals=tuple(find_literals(raw)),
     )
+
+
+def _tell_empty(path: Path, raw: Mapping[str, Any], *, read_keys: bool) -> Iterator[str]:
+    if read_keys and not raw:
+        yield (
+            f"{path} is empty, as a crash may leave it: no provider and no model is set. Restore it,"
+            f" or delete it and type `{PROGRAM} init`"
+        )
 
 
 def _finish_extras(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from gateway.base.prices import PriceList
+from gateway.config.plausible import list_doubts
 from gateway.config.prices import (
     NO_OUTPUT,
     TOLD,
@@ -33,10 +34,14 @@ def read_models(
 ) -> dict[str, Model]:
     """Read all models but those that lack an extra."""
     models: dict[str, Model] = {}
+    # The table is absent if it has an error.
+    currency = root.get("billing", {}).get("currency", "")
     for name, table in root["models"].items():
         if find_lack(table, "kind") is None:
             with problems.collect("models"):
-                models[name] = _read_model(file, name, table, root["providers"], providers)
+                model = _read_model(file, name, table, root["providers"], providers)
+                _judge_prices(file, model, table, currency, problems)
+                models[name] = model
     with problems.collect("models"):
         _check_limits(file, root["models"], models, providers)
     with problems.collect("models"):
@@ -48,7 +53,7 @@ def _read_model(
     file: str, model_id: str, raw: object, names: Iterable[str], providers: Mapping[str, Provider]
 ) -> Model:
     """Read a model. `names`: all providers of the file; `providers`: those without errors."""
-    place, problems = Place(file, f"[models.{quote_key(model_id, always=True)}]"), Problems()
+    place, problems = _place(file, model_id), Problems()
     _check_id(place, model_id, raw)
     settings = read_table(place, raw, SETTINGS["models.ID"], problems)
     # A key with an error is absent from `settings`, so that it gets no second error.
@@ -84,6 +89,21 @@ def _read_model(
         costs=costs,
         **settings,
     )
+
+
+def _judge_prices(
+    file: str, model: Model, raw: Mapping[str, Any], currency: str, problems: Problems
+) -> None:
+    """Note what is doubtful in a model's prices. Raises ConfigError for what cannot be meant."""
+    told = {name: raw.get(name, SETTINGS["models.ID"][name].default) for name in TOLD}
+    found = [*list_doubts(_place(file, model.id), told, model.unit, currency)]
+    if refused := [str(error) for error, is_refused in found if is_refused]:
+        raise ConfigError(*refused)
+    problems.doubts += [str(error).removeprefix(f"{file}: ") for error, _ in found]
+
+
+def _place(file: str, model_id: str) -> Place:
+    return Place(file, f"[models.{quote_key(model_id, always=True)}]")
 
 
 def find_lack(table: object, key: Literal["kind", "dialect"]) -> str | None:
@@ -155,8 +175,7 @@ def _check_aliases(file: str, ids: Iterable[str], models: Iterable[Model]) -> No
     for model in models:
         for alias in model.aliases:
             if alias in taken:
-                place = Place(file, f"[models.{quote_key(model.id, always=True)}]")
-                raise place.error("aliases", f"{show(alias)} {taken[alias]}")
+                raise _place(file, model.id).error("aliases", f"{show(alias)} {taken[alias]}")
             taken[alias] = f"is an alias of {show(model.id)}"
 
 

@@ -17,6 +17,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.base.process import PROGRAM, READ, find_obstacle
+from gateway.config.other_names import find_meant
+from gateway.config.syntax import explain_encoding, explain_syntax
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +77,8 @@ def parse_table(path: Path, name: str) -> object:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        # Windows' editors begin a file with a byte order mark.
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(
             f"{path}: there is no such file. Name yours with --config FILE or in GATEWAY_CONFIG, "
@@ -85,9 +88,11 @@ def _read_text(path: Path) -> str:
         reason = find_obstacle(path, READ) or error.strerror
         raise ConfigError(f"{path}: cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path}: must be UTF-8 text; the byte at {error.start} is not"
-        ) from error
+        raise ConfigError(f"{path}: must be UTF-8 text; {explain_encoding(error)}") from error
+    if "\0" in text:
+        kind = "UTF-16 or damaged" if text.strip("\0 \r\n") else "empty, as a crash leaves it"
+        raise ConfigError(f"{path}: has zero bytes, so it is {kind}: restore it, as UTF-8 text")
+    return text
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
@@ -95,12 +100,14 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         # Decimal raises ArithmeticError for an exponent beyond its range, and tomllib is recursive.
         return tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
-        raise ConfigError(f"{path}: is not valid TOML: {_describe_syntax(error)}") from error
+        raise ConfigError(f"{path}: is not valid TOML: {_describe_syntax(error, text)}") from error
 
 
-def _describe_syntax(error: Exception) -> str:
+def _describe_syntax(error: Exception, text: str) -> str:
     if isinstance(error, tomllib.TOMLDecodeError):
         where = str(error).rpartition(" (at ")[2]
+        if meant := explain_syntax(str(error), text):
+            return f"{meant} (at {where}"
         return f"{HIDDEN} (at {where}" if looks_secret(str(error)) else str(error)
     return "a number is too long" if not isinstance(error, RecursionError) else "nested too deeply"
 
@@ -157,12 +164,9 @@ def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Se
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Suggest the name that may have been meant, or list the known names."""
-    import difflib  # 0.2 MiB, for errors only
-
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f'did you mean "{close[0]}"?'
+    if meant := find_meant(name, names):
+        return f'did you mean "{meant}"?'
     return f"known here: {', '.join(names)}" if names else "there are none"
 
 
@@ -202,6 +206,8 @@ class Problems:
 
     def __init__(self, tables: Iterable[str] = ("",)) -> None:
         """`tables`: the order in which their problems are listed."""
+        self.doubts: list[str] = []
+        """What is valid, but probably not meant."""
         self._by_table: dict[str, list[str]] = {table: [] for table in tables}
 
     @contextmanager

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
 from gateway.base.process import READ, find_obstacle, name_group
+from gateway.config.mistaken import refuse_no_secret
 from gateway.config.reader import Place, looks_secret, quote_key
 from gateway.extension import find_extras, find_missing, find_tables
 
@@ -86,7 +87,7 @@ def resolve_secret(value: str, folder: Path, environ: Mapping[str, str]) -> tupl
     if kind == "file" and rest:
         path = folder / expand_variables(rest, environ)
         return check_secret(_read_secret(path), f"the file {path}"), None
-    return check_secret(value, "it"), None
+    return check_secret(value, "it", is_written=True), None
 
 
 Found = tuple[str, str | None]
@@ -147,8 +148,12 @@ def _read_secret(path: Path) -> str:
         raise ValueError(f"cannot be read from {path}: {reason}") from error
 
 
-def check_secret(secret: str, holder: str) -> str:
-    """Return a secret that may be sent; `holder` names its source in errors."""
+def check_secret(secret: str, holder: str, *, is_written: bool = False) -> str:
+    """Return a secret that may be sent; `holder` names its source in errors.
+
+    `is_written`: it stands in the file itself.
+    """
+    refuse_no_secret(secret, holder, is_written=is_written)
     # Most secrets become a header's value, where a line break would begin another header.
     if not _SECRET.fullmatch(secret):
         raise ValueError(f"must be one word of printable ASCII, which {holder} does not hold")

@@ -8,6 +8,7 @@ docs/configuration.md says what each key means; a test compares its keys and def
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final, get_args
 
 from gateway.base.money import MEDIA
@@ -20,12 +21,27 @@ from gateway.extension import find_dialects, find_kinds
 
 MAX_PRICE: Final = 1_000_000_000_000
 """Units per million tokens: enough for currencies of which a dollar is many thousands."""
+_LEAST: Final = Decimal("0.000001")
+"""Less is not the price of a million of anything."""
 MAX_TOOL_PRICE: Final = 1_000_000
 """Units per call of a tool."""
 MAX_FACTOR: Final = 1000
 """The largest factor on a provider's bill."""
 
-_price = read.nano_units(MAX_PRICE)
+_amount = read.nano_units(MAX_PRICE)
+
+
+def _price(value: object) -> object:
+    try:
+        return _amount(value)
+    except ValueError as error:
+        if not isinstance(value, Decimal) or value.is_nan() or not 0 < value < _LEAST:
+            raise
+        raise ValueError(
+            f"{error}. Is it the price of one token? Write that of a million"
+        ) from None
+
+
 _maybe_price = Setting(_price, None)
 _rule_price = Setting(
     read.untyped,
@@ -39,7 +55,8 @@ _DIALECTS: Final = [f"{name} ({one.what})" for name, one in find_dialects().item
 
 
 def _read_dialect(value: object) -> object:
-    return read.choice(*find_dialects())(value)
+    others = {name: one.others for name, one in find_dialects().items()}
+    return read.choice(*others, others=others)(value)
 
 
 SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
@@ -56,7 +73,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             what="the API it speaks: " + " or ".join(", ".join(_DIALECTS).rsplit(", ", 1)),
         ),
         "base_url": Setting(
-            values.base_url, None, what="the address up to and including /v1; leave out for demo"
+            values.provider_url,
+            None,
+            what="the address up to and including /v1; leave out for demo",
         ),
         "api_key": Setting(secrets.provider_keys, None),
         "api_key_refresh": Setting(values.duration, "50m"),
@@ -67,7 +86,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     },
     "models.ID": {
         "owned_by": Setting(read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"), None),
-        "kind": Setting(read.choice(*find_kinds()), DEFAULT_KIND),
+        "kind": Setting(
+            read.choice(
+                *find_kinds(), others={name: one.others for name, one in find_kinds().items()}
+            ),
+            DEFAULT_KIND,
+        ),
         "aliases": Setting(values.aliases, []),
         "routes": Setting(
             values.routes, what='an array of "provider/upstream model", tried in order'
@@ -101,11 +125,13 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         **dict.fromkeys(("request", "search_unit", "web_search", *MEDIA), _maybe_price),
         "reported": Setting(read.factor(MAX_FACTOR), None),
+        "sure": Setting(read.boolean, default=False),
     },
     "models.ID.price_image": {
         "size": Setting(read.matching(r"[0-9]{1,5}x[0-9]{1,5}", "such as 1024x1024"), None),
         "quality": Setting(read.matching(r"[a-z]{1,16}", "a lowercase word"), None),
         "price": Setting(_price, what="the price of one image"),
+        "sure": Setting(read.boolean, default=False),
     },
     "models.ID.price_when": {**values.CONDITIONS, "price": _rule_price},
     "models.ID.cost_when": {

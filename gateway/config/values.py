@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from gateway.base.addresses import Network
 from gateway.base.prices import name_tier
 from gateway.base.times import maybe_seconds, read_date, read_hours, read_weekdays
+from gateway.config.mistaken import find_variable, refuse_endpoint, refuse_pattern
 from gateway.config.reader import Read, Setting, show, suggest
 from gateway.config.scalars import integer, matching, text
 
@@ -71,6 +72,13 @@ def base_url(value: object) -> str:
     if not _has_host(parts, "http", "https"):
         raise ValueError(f"must begin with http:// or https:// and a host, not {show(value)}")
     return value.rstrip("/")
+
+
+def provider_url(value: object) -> str:
+    """Read a provider's address, to which the paths of endpoints are added."""
+    address = base_url(value)
+    refuse_endpoint(address)
+    return address
 
 
 def duration(value: object) -> int:
@@ -211,6 +219,11 @@ def _check_header(name: str, content: object) -> None:
     # A line break in a value would begin another header.
     if not isinstance(content, str) or not _PRINTABLE.fullmatch(content):
         raise ValueError(f"must have printable ASCII on one line as the value of {show(name)}")
+    if find_variable(content):
+        raise ValueError(
+            f"has a variable as the value of {show(name)}, but is sent as it is written: a key belongs"
+            " in api_key"
+        )
 
 
 def _header_name(value: object) -> str:
@@ -237,7 +250,16 @@ def _route(value: object) -> tuple[str, str]:
     provider, slash, upstream_model = text(value).partition("/")
     if not (provider.strip() and slash and upstream_model.strip()):
         raise ValueError(f'must have routes like "provider/upstream model", not {show(value)}')
+    _refuse_pattern(upstream_model, value)
     return provider, upstream_model
+
+
+def _refuse_pattern(model: str, value: object) -> None:
+    """Raise ValueError for a pattern, in a value of a list."""
+    try:
+        refuse_pattern(model)
+    except ValueError as error:
+        raise ValueError(f"has {show(value)}, which {error}") from None
 
 
 def check_model_id(model_id: str) -> None:
@@ -248,10 +270,12 @@ def check_model_id(model_id: str) -> None:
         raise ValueError(f"a model id must have at most {MAX_MODEL_ID_CHARS} characters")
     if not model_id.isprintable():
         raise ValueError("a model id must have no control characters")
+    refuse_pattern(model_id)
 
 
 def _alias(value: object) -> str:
     alias = text(value)
+    _refuse_pattern(alias, value)
     check_model_id(alias)
     return alias
 

@@ -37,6 +37,7 @@ from gateway.base.money import PRICES, format_amount, format_factor
 from gateway.base.prices import AppliedPrice, PriceList, read_price
 from gateway.base.times import unix_ms
 from gateway.config.load import load_config
+from gateway.config.losses import list_warnings
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
 from gateway.extension import find_tables
@@ -85,6 +86,8 @@ class Reloader:
             return self._show(Reload(at_ms, ok=False, words=words))
         # Before the swap, which replaces the configuration that is compared.
         words = describe_changes(gateway.config, config)
+        if doubtful := len([*list_warnings(config)]):
+            words += f"; {doubtful} warning{'s' * (doubtful > 1)}, which the log and `check` tell"
         swap()
         result = self._show(Reload(at_ms, ok=True, words=words, restart_for=restart_for))
         for tell in self.told:

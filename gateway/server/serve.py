@@ -24,6 +24,7 @@ from gateway.base.ids import digest
 from gateway.base.process import ExitCode, describe_version
 from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
+from gateway.config.losses import list_warnings, warn_of_no_model
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.extension import find_extras
@@ -265,7 +266,7 @@ async def _start_first(config: Config, ledger: ServingLedger, address: str) -> N
 
 
 def _announce(manager: systemd.Manager, listener: Listener, config: Config, *states: str) -> None:
-    """Log providers that are off, secrets in reach of others, addresses and number of models.
+    """Log providers that are off, what may not be meant, addresses and number of models.
 
     The last line is sent to systemd, too.
     """
@@ -277,6 +278,8 @@ def _announce(manager: systemd.Manager, listener: Listener, config: Config, *sta
         log.info("model %s is off: %s", model, lack)
     if readable := warn_of_literals(config.path, config.literals):
         log.warning("%s", readable)
+    for warning in (*warn_of_no_model(config), *list_warnings(config)):
+        log.warning("%s", warning)
     count = len(config.active_models())
     line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)

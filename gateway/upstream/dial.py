@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 from yarl import URL
 
 from gateway.base.deadlines import limit_seconds
+from gateway.base.tls import describe_tls
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 from gateway.upstream.resolver import Address, LookUp, Resolver, look_up
 
@@ -154,7 +155,7 @@ class Dialer:
             # fail is the handshake (SSLError is an OSError).
             if self._tls is None:
                 raise Unreachable(_describe(error)) from error
-            raise InsecureConnection(type(error).__name__) from error
+            raise InsecureConnection(describe_tls(error) or _describe(error)) from error
         return protocol
 
     def _explain(self, error: Exception, prefix: str = "") -> Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import difflib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -133,8 +134,15 @@ def _read_settled(provider: Provider, answer: _Listing, wanted: Collection[str])
     count = f"{len(names)} model{'s' * (len(names) != 1)}"
     if not unknown:
         return _find(provider, "well", f"reachable, {count}")
-    words = f"reachable, {count}; not among them: {', '.join(unknown)}"
+    words = f"reachable, {count}; not among them: {', '.join(_suggest(unknown, names))}"
     return _find(provider, "unknown_models", words, unknown)
+
+
+def _suggest(unknown: Collection[str], names: Collection[str]) -> Iterator[str]:
+    """Yield each model that is not in the list, with the one that may be meant."""
+    for name in unknown:
+        close = difflib.get_close_matches(name, names, n=1)
+        yield f"{name} (did you mean {close[0]}?)" if close else name
 
 
 def _read_unsettled(provider: Provider, answer: _Listing) -> Finding:

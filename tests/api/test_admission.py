@@ -221,7 +221,7 @@ async def test_body_shorter_than_declared_is_not_forwarded(stage: Stage) -> None
     assert stage.alpha.connections == 0
 
 
-UNKNOWN = "Incorrect API key provided. Its header is "
+UNKNOWN = "Incorrect API key provided. There is no such key here; it may be cut or revoked."
 
 
 class FakeLedger:

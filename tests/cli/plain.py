@@ -51,7 +51,7 @@ def describe_key(cap_nano: int | None, expires_ms: int | None, revoked_ms: int |
 
 def read_price(written: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        config = with_price(Path(folder), f"{{ input = {written}, output = 1 }}")
+        config = with_price(Path(folder), f"{{ input = {written}, output = 1, sure = true }}")
     price = config.models["m"].prices.base.input
     assert type(price) is int
     return price

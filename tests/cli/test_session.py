@@ -30,7 +30,6 @@ from typing import Final
 import pytest
 
 from gateway.base import ids
-from gateway.base.process import ExitCode
 from gateway.base.times import DAY_MS, unix_ms
 from gateway.cli import process
 from gateway.ledger.key_records import KeyTerms
@@ -153,7 +152,6 @@ def play(cli: Cli, scribe: Scribe, block: str) -> str:
         for text in (answer.err, answer.out)
     )
     err = said.splitlines()
-    err = err[-1:] if answer.code == ExitCode.USAGE else err  # argparse's usage is its own
     shown = [
         line
         for line in (out if pattern else fill_json(out)).splitlines()

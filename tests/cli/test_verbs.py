@@ -85,7 +85,8 @@ def test_help_begins_with_what_it_is_for_and_examples(cli: Cli) -> None:
 def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
     answer = cli.run(*words)
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("usage: ")
+    assert answer.err.startswith(f"{PROGRAM}: ")
+    assert len(answer.err.splitlines()) <= 2  # the message, and perhaps where help is
     assert not cli.database.exists()
 
 
@@ -94,20 +95,18 @@ def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
     [
         (("account", "add", "a", "--credti", "5"), "unknown argument --credti; did you mean --cr"),
         (("account", "add", "a", "--credti=5"), "unknown argument --credti=5; did you mean --cred"),
-        (("audit", "extra"), "unknown argument extra; see --help"),
-        (("--nonsense",), "unknown argument --nonsense; see --help"),
+        (("audit", "extra"), "unknown argument extra\nSee `python -m gateway audit --help`."),
+        (("--nonsense",), "unknown argument --nonsense\nSee `python -m gateway"),
     ],
 )
-def test_an_unknown_argument_shows_the_usage_of_its_verb(
+def test_an_unknown_argument_is_told_with_one_hint(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
 ) -> None:
     with pytest.raises(SystemExit) as stop:
         parse(words)
     assert stop.value.code == 2
     err = capsys.readouterr().err
-    verb = " ".join(one for one in words[:2] if one in ("account", "add", "audit"))
-    assert err.startswith(f"usage: python -m gateway {verb}".rstrip() + " [-h]")
-    assert told in err
+    assert err.startswith(f"python -m gateway: {told}")
 
 
 @each_row(
@@ -115,7 +114,7 @@ def test_an_unknown_argument_shows_the_usage_of_its_verb(
     [
         (("acount", "list"), "unknown verb 'acount'; did you mean account?"),
         (("account", "lsit"), "unknown verb 'account lsit'; did you mean account list?"),
-        (("--config", "x", "moon"), "unknown verb 'moon'; see --help"),
+        (("--config", "x", "moon"), "unknown verb 'moon'"),
         (("entries", "--kind", "moon"), "argument --kind: invalid choice: 'moon'"),
     ],
 )
@@ -124,7 +123,7 @@ def test_an_unknown_verb_is_told_with_one_that_is_meant(
 ) -> None:
     answer = cli.run(*words)
     assert answer.code == 2
-    assert told in answer.err.splitlines()[-1]
+    assert told in answer.err.splitlines()[0]
 
 
 # ---- tables and JSON -----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.base.money import NANO, Tokens
 from gateway.base.prices import BillTerms
-from gateway.cli.losses import list_conflicts
+from gateway.config.losses import list_conflicts
 from gateway.config.records import Model
 from tests.support.settings import OPENAI, load
 
@@ -19,7 +19,7 @@ def test_check_warns_of_rules_whose_order_alone_decides(tmp_path: Path) -> None:
     config = load(tmp_path, f"{HEAD}price = {PRICE}\nprice_when = [{', '.join(rules)}]\n")
     (warning,) = list_conflicts(config)
     assert warning == (
-        "Warning: [models.\"m\"] price_when: the rules 'speed fast' and 'input_above 5' may both"
+        "[models.\"m\"] price_when: the rules 'speed fast' and 'input_above 5' may both"
         " hold for a request; the first one applies. If that is not meant, add a rule with the"
         " conditions of both before them."
     )

@@ -171,11 +171,14 @@ def test_secrets_that_others_can_read_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     listener = Listener((), ("http://127.0.0.1:1",), "127.0.0.1:1", is_passed=False)
-    config = load(tmp_path, f'{OPENAI}api_key = "word"')
+    price = "price = { input = 0.0001, output = 1 }"
+    config = load(tmp_path, f'{OPENAI}api_key = "word"\n[models.m]\nroutes = ["openai/m"]\n{price}')
     for mode in (0o600, 0o644):
         config.path.chmod(mode)
         serve._announce(cast("Any", Ear()), listener, config)
-    (warned,) = caplog.messages
+    doubt, warned, again = caplog.messages
+    assert doubt == again
+    assert doubt.startswith('[models."m"] price: input 0.0001: far below')
     assert "written out: [providers.openai] api_key. Type `chmod o= " in warned
 
 

@@ -338,7 +338,7 @@ HANDSHAKES: Final = (
     # Who accepts and never says a word, as a provider and as a proxy.
     ("https", None, b"", ""),
     ("https", URL("http://proxy.test:3128"), b"", ""),
-    ("https", None, b"HTTP/1.1 400 Bad Request\r\n\r\n", "InsecureConnection"),
+    ("https", None, b"HTTP/1.1 400 Bad Request\r\n\r\n", "InsecureConnection it speaks plain http, not TLS (wrong version number)"),
     # A proxy that opens no tunnel.
     ("http", PROXY, b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "Unreachable the proxy answers with status 407"),
     ("http", PROXY, b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno", "Unreachable the proxy answers with status 502"),

@@ -78,6 +78,7 @@ async def test_a_model_that_is_not_in_the_list_is_named() -> None:
 
 
 REPLIES: Final[dict[str, tuple[dict[str, tuple[int, Any]], str, str, str]]] = {
+    "misspelt": ({"/v1/models": (200, {"data": [{"id": "small"}, {"id": "larger"}]})}, "/v1", "unknown_models", "not among them: large (did you mean larger?)"),
     "not in the list": ({"/v1/models": (200, {"data": [{"id": "small"}]})}, "/v1", "unknown_models", "large"),
     "on another page, perhaps": ({"/v1/models": (200, {"data": [], "has_more": True})}, "/v1", "well", "reachable"),
     "key refused": ({"/v1/models": (401, {"error": {"message": f"no: {KEY}"}})}, "/v1", "key_refused", "refuses the key (status 401)"),

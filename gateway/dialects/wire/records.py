@@ -73,12 +73,21 @@ class Dialect:
     """Its providers have OpenAI's other paths under the same base URL, for models of other kinds."""
     needs_limit: bool = False
     """Its providers require a limit of output tokens in each request."""
+    others: str = ""
+    """What other programs' files call it, for error messages."""
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
-    "chat": Dialect("OpenAI's", is_openai_like=True),
-    "messages": Dialect("Anthropic's", needs_limit=True),
-    "vertex": Dialect("Anthropic's at Google", needs_limit=True),
+    "chat": Dialect(
+        "OpenAI's",
+        is_openai_like=True,
+        others="openai openai_compatible openai_chat openai_like oai azure azure_openai deepseek mistral groq"
+        " gemini ollama vllm openrouter xai litellm lmstudio llamacpp chat_completions",
+    ),
+    "messages": Dialect("Anthropic's", needs_limit=True, others="anthropic claude"),
+    "vertex": Dialect(
+        "Anthropic's at Google", needs_limit=True, others="vertex_ai vertexai google_vertex"
+    ),
     DEMO: Dialect("built in", is_openai_like=True),
 }
 """The core's, by the values of a provider's `dialect`."""
@@ -107,13 +116,17 @@ class Kind:
     """The first one whose mark is stated counts; the last has none."""
     allows: Collection[str] = ()
     """Names that a model's `allow` may have, beside those that all kinds share."""
+    others: str = ""
+    """What other programs' files call it, for error messages."""
     one_model_as: str = ""
     """Why all routes of a model have to name one upstream model; "" if they need not."""
 
 
 DEFAULT_KIND: Final = "chat"
 IN_AND_OUT: Final = Pricing(frozenset({"input", "output"}))
-KINDS: Final[Mapping[str, Kind]] = {DEFAULT_KIND: Kind((IN_AND_OUT,))}
+KINDS: Final[Mapping[str, Kind]] = {
+    DEFAULT_KIND: Kind((IN_AND_OUT,), others="llm text language responses conversation")
+}
 """The core's, by the values of a model's `kind`."""
 
 

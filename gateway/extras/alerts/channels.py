@@ -23,6 +23,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway.base import commands, deadlines
 from gateway.base.addresses import is_public
+from gateway.base.tls import describe_tls
 from gateway.config.values import check_webhook
 from gateway.upstream.dial import make_tls
 from gateway.upstream.resolver import Resolver
@@ -90,7 +91,7 @@ def _describe(error: BaseException) -> str:
         case aiohttp.ClientConnectorDNSError():
             return "the host is unknown"
         case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError():
-            return "TLS failed"
+            return ": ".join(filter(None, ("TLS failed", describe_tls(error))))
         case aiohttp.ClientConnectorError():
             return "no connection"
         case _:

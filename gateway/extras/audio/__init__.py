@@ -42,6 +42,7 @@ _KIND = Kind(
         Pricing(frozenset({"input"}), "character"),
     ),
     allows=(*SPEECH, *TRANSCRIPTS),
+    others="tts stt speech transcription whisper",
 )
 
 

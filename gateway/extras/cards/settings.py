@@ -10,6 +10,7 @@ from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from gateway.base.addresses import is_loopback
+from gateway.base.install import tell_install
 from gateway.base.money import NANO, format_amount
 from gateway.config import scalars as read
 from gateway.config import secrets, values
@@ -81,7 +82,7 @@ def finish(table: ReadTable) -> Mapping[str, object]:
             if reason is not None:
                 raise place.error(key, f"cannot be used: {reason}")
     if table.look_up is not None and find_spec("stripe") is None:
-        raise place.error("", "needs Stripe's package: pip install 'gateway[cards]'")
+        raise place.error("", f"needs Stripe's package: {tell_install('cards')}")
     if not found["amounts"]:
         raise place.error("amounts", "must have an amount")
     for key, choose in (("minimum", min), ("maximum", max)):

@@ -11,6 +11,7 @@ import orjson
 import stripe
 
 from gateway.base.times import DAY_MS
+from gateway.base.tls import describe_tls
 from gateway.extras.cards.provider import (
     BadMessage,
     BadSignature,
@@ -167,6 +168,8 @@ def _telling() -> Iterator[None]:
         yield
     except stripe.StripeError as error:
         words = f"{type(error).__name__}, status {error.http_status}, code {error.code}"
+        if reason := describe_tls(error):
+            words = f"{type(error).__name__}, TLS failed: {reason}"
         kind = ProviderUnavailable if isinstance(error, _UNAVAILABLE) else ProviderRefused
         raise kind(words) from None
     except BadMessage as error:

@@ -33,4 +33,7 @@ def _find_formats() -> Formats:
     )
 
 
-EXTRA = Extra(kinds={"completion": Kind((IN_AND_OUT,), MULTIPLIED)}, find_formats=_find_formats)
+EXTRA = Extra(
+    kinds={"completion": Kind((IN_AND_OUT,), MULTIPLIED, "text_completion")},
+    find_formats=_find_formats,
+)

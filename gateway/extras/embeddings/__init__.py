@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 MULTIPLIED = other_inputs("input")
 """The fields that make more of it than is counted."""
 _KIND = Kind(
-    (Pricing(frozenset({"input"})),), MULTIPLIED, one_model_as="vectors of two models do not mix"
+    (Pricing(frozenset({"input"})),),
+    MULTIPLIED,
+    "embed embeddings",
+    one_model_as="vectors of two models do not mix",
 )
 
 

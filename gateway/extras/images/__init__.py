@@ -19,7 +19,11 @@ from gateway.extras.images.multiplied import MULTIPLIED
 if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
 
-_KIND = Kind((Pricing(frozenset(), mark="price_image"), IN_AND_OUT), MULTIPLIED)
+_KIND = Kind(
+    (Pricing(frozenset(), mark="price_image"), IN_AND_OUT),
+    MULTIPLIED,
+    "image_generation dalle picture",
+)
 
 
 def _find_formats() -> Formats:

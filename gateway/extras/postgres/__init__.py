@@ -1,4 +1,4 @@
-"""The ledger in PostgreSQL, shared by several gateways: `[storage] url`. Needs `gateway[postgres]`.
+"""The ledger in PostgreSQL, shared by several gateways: `[storage] url`. Needs psycopg.
 
 Without it the ledger is in a file, which one gateway serves from; a ledger in PostgreSQL stays there,
 untouched, until the extra is back.

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gateway.base.install import tell_install
 from gateway.extras.postgres.urls import read_url
 from gateway.extras.postgres.versions import VERSION
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, MoveRecord
@@ -27,7 +28,7 @@ def _need_driver() -> Iterator[None]:
         if (error.name or "").partition(".")[0] != "psycopg":
             raise
         raise LedgerError(
-            "[storage] url needs PostgreSQL's driver: pip install 'gateway[postgres]'"
+            f"[storage] url needs PostgreSQL's driver: {tell_install('postgres')}"
         ) from error
 
 

@@ -46,7 +46,7 @@ def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - a call has its gatewa
 
 
 EXTRA = Extra(
-    kinds={"rerank": Kind((Pricing(frozenset()),), MULTIPLIED)},
+    kinds={"rerank": Kind((Pricing(frozenset()),), MULTIPLIED, "reranker reranking")},
     find_formats=_find_formats,
     start=_start,
 )

@@ -35,6 +35,8 @@ def _find_formats() -> Formats:
 
 
 EXTRA = Extra(
-    dialects={"responses": Dialect("OpenAI's newer one", is_openai_like=True)},
+    dialects={
+        "responses": Dialect("OpenAI's newer one", is_openai_like=True, others="openai_responses")
+    },
     find_formats=_find_formats,
 )

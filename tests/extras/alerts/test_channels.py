@@ -73,7 +73,8 @@ async def test_a_failure_names_neither_address_nor_secret() -> None:
     assert await fail(closed) == "no connection"
     assert await fail("http://secret-name.invalid/secret") == "the host is unknown"
     with listen() as receiver:
-        assert await fail(receiver.url.replace("http:", "https:")) == "TLS failed"
+        said = await fail(receiver.url.replace("http:", "https:"))
+    assert said == "TLS failed: it speaks plain http, not TLS (wrong version number)"
 
 
 @each_row("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "0"])

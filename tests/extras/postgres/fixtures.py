@@ -41,7 +41,7 @@ def need_bouncer() -> Path:
 def need_psycopg() -> None:
     """Skip the test unless the gateway's driver is there."""
     if find_spec("psycopg") is None:
-        pytest.skip("no psycopg: pip install 'gateway[postgres]'")
+        pytest.skip("no psycopg: pip install -e '.[postgres]'")
 
 
 @pytest.hookimpl(tryfirst=True)

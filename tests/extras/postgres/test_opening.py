@@ -51,7 +51,7 @@ def test_without_the_driver_its_installation_is_told(
         monkeypatch.delitem(sys.modules, name, raising=False)
         monkeypatch.delattr(name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Lacking("psycopg.pq"), *sys.meta_path])
-    with pytest.raises(LedgerError, match=r"pip install 'gateway\[postgres\]'"):
+    with pytest.raises(LedgerError, match=r"needs PostgreSQL's driver: (type|add) `"):
         use(WHERE)
     monkeypatch.setattr(sys, "meta_path", [Lacking("another"), *sys.meta_path])
     with pytest.raises(ModuleNotFoundError, match="another"):

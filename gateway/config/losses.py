@@ -1,4 +1,7 @@
-"""Warnings of prices are for those below the cost, and for rules of which two may hold at once."""
+"""Warnings of a valid configuration: what may not be meant, prices below the cost, rules that meet.
+
+`check` tells them, and so does the log at each start and reload.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,20 @@ from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model
 
 
+def list_warnings(config: Config) -> Iterator[str]:
+    yield from config.doubts
+    yield from list_losses(config)
+    yield from list_conflicts(config)
+
+
+def warn_of_no_model(config: Config) -> Iterator[str]:
+    if not config.active_models():
+        yield (
+            "No model is on, so callers get an empty list of models. Set a provider's key to"
+            " turn its models on."
+        )
+
+
 def list_conflicts(config: Config) -> Iterator[str]:
     """Yield a warning for each two rules that may hold at once, where the order alone decides."""
     for model in config.models.values():
@@ -18,7 +35,7 @@ def list_conflicts(config: Config) -> Iterator[str]:
         for where, prices in (("price_when", model.prices), *costs):
             for first, second in prices.find_conflicts():
                 yield (
-                    f"Warning: [models.{quote_key(model.id, always=True)}] {where}: the rules"
+                    f"[models.{quote_key(model.id, always=True)}] {where}: the rules"
                     f" '{first.why}' and '{second.why}' may both hold for a request; the first one"
                     " applies. If that is not meant, add a rule with the conditions of both before"
                     " them."
@@ -51,7 +68,7 @@ def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
         if below:
             when = f" when {rule.why}" if rule else ""
             yield (
-                f"Warning: [models.{quote_key(model.id, always=True)}]: its price is below its cost"
+                f"[models.{quote_key(model.id, always=True)}]: its price is below its cost"
                 f" at {provider}{when}: {', '.join(below)}."
             )
 
