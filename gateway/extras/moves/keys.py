@@ -17,7 +17,8 @@ from typing import Final, TypeVar
 from gateway.admin.keys import ID_BYTES, store
 from gateway.base import ids
 from gateway.cli import arguments as read
-from gateway.ledger.key_records import Allowance, KeyTerms, KeyView
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
 from gateway.ledger.sql.books import Books
 
