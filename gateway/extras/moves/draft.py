@@ -9,10 +9,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from typing import Final
 
-from gateway.base.money import MILLION
 from gateway.config.values import base_url, check_model_id
 from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import find_dialects
@@ -20,6 +19,7 @@ from gateway.extras.moves.known import (
     COMPLETION,
     EMBEDDING,
     RERANK,
+    Known,
     find_kind,
     find_known,
     find_quirks,
@@ -33,7 +33,7 @@ _DEFAULT_LIMIT: Final = 4096
 
 Route = tuple[str, str]
 """The name of a provider, and its name of the model."""
-Prices = dict[str, Decimal]
+Prices = Mapping[str, Decimal]
 """Per million tokens, by the names of gateway.toml."""
 
 
@@ -47,6 +47,8 @@ class DraftModel:
     routes: list[Route] = field(default_factory=list)
     price: Prices | None = None
     """None means that none was told."""
+    rules: dict[int, Prices] = field(default_factory=dict)
+    """The prices above so many tokens of input."""
     image: Decimal | None = None
     """The price of an image, in place of `price`."""
     max_output: int | None = None
@@ -66,6 +68,8 @@ class Draft:
     models: dict[str, DraftModel] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     """What each variable has to hold, by its name."""
+    reserved: set[str] = field(default_factory=set)
+    """The variables that the other gateway reads, so that no other key gets their names."""
     _notes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _made: dict[str, str] = field(default_factory=dict, repr=False)
     """The variables that were made for keys that were written out, by the key."""
@@ -79,7 +83,7 @@ class Draft:
     @property
     def notes(self) -> list[str]:
         return [
-            f"{what}{f' ({_cut(places)})' if places else ''}: {why}"
+            f"{what} ({', '.join(places)}): {why}" if places else f"{what}: {why}"
             for (what, why), places in self._notes.items()
         ]
 
@@ -89,7 +93,7 @@ class Draft:
             return self._made[secret]
         stem = re.sub(r"[^A-Z0-9]+", "_", wanted.upper()).strip("_")
         stem = f"KEY_{stem}" if stem[0].isdigit() else stem
-        name = _find_free(stem, self.variables, "_")
+        name = _find_free(stem, self.variables.keys() | self.reserved, "_")
         self.variables[name] = f"the key of {where}" if secret else f"the key of {where} (not told)"
         if secret:
             self._made[secret] = name
@@ -175,42 +179,58 @@ class Draft:
         return "\n".join([*head, *written, *(tail if self._notes else ())]) + "\n"
 
     def _write_model(self, model_id: str) -> str:
-        model = self.models[model_id]
+        model, mark = self.models[model_id], ""
         known = next((one for name in model.names if (one := find_known(name))), None)
-        price = model.price or (dict(known.prices) if known else None)
-        image = (price or {}).pop("image", None) if model.image is None else model.image
+        price, image = model.price, model.image
+        rules: Mapping[int, Prices] = model.rules
+        if price is None and known is not None:
+            price = {name: one for name, one in known.prices.items() if name != "image"}
+            rules, image = rules or known.rules, image or known.prices.get("image")
         if image is None and price is None:
             if not self.unpriced_is_free:
                 why = "it has no price there, where it is refused; give it one and add it by hand"
                 self.note("models without a price", why, model_id)
                 self.models.pop(model_id)
                 return ""
-            why = 'no price is known, so they are "free", as they are there: SET THEIR PRICES'
+            why = 'no price is known, so they are "free" until you SET THEIR PRICES'
             self.note("models without a price", why, model_id)
+            mark = "  # no price is known: SET IT"
         elif model.price is None and model.image is None:
             why = "theirs is built in there, and is a list price here, by their names: look at each"
             self.note("prices", why, model_id)
-        limit = model.max_output or (known.max_output if known else None)
-        if limit is None:
-            routed = (find_known(route[1]) for route in model.routes)
-            limit = next((one.max_output for one in routed if one and one.max_output), None)
-        limited = [name for name, one in find_dialects().items() if one.needs_limit]
-        if limit is None and any(self.providers[p]["dialect"] in limited for p, _ in model.routes):
-            limit = _DEFAULT_LIMIT
-            self.note("max_output_tokens", f"{limit} is a guess: look it up", model_id)
-        quirks = find_quirks(model.names)
         told: dict[str, object] = {
             "kind": None if model.kind == DEFAULT_KIND else model.kind,
             "routes": ["/".join(route) for route in model.routes],
             "aliases": model.aliases or None,
             "max_input_tokens": model.max_input,
-            "max_output_tokens": limit if model.kind in (DEFAULT_KIND, COMPLETION) else None,
-            **{key: value for key, value in quirks.items() if model.kind == DEFAULT_KIND},
+            "max_output_tokens": self._find_limit(model_id, known),
+            **(find_quirks(model.names) if model.kind == DEFAULT_KIND else {}),
             "price": None if image is not None else _keep_price(model.kind, price),
             "price_image": image and [{"price": image}],
         }
+        if isinstance(told["price"], dict):
+            told["price_when"] = [
+                {"input_above": above, "price": _keep_price(model.kind, rules[above])}
+                for above in sorted(rules, reverse=True)
+            ]
         lines = [f"{key} = {write_value(value)}" for key, value in told.items() if value]
-        return "\n".join(["", f"[models.{json.dumps(model_id, ensure_ascii=False)}]", *lines])
+        return (
+            "\n".join(["", f"[models.{json.dumps(model_id, ensure_ascii=False)}]", *lines]) + mark
+        )
+
+    def _find_limit(self, model_id: str, known: Known | None) -> int | None:
+        """Find the most output tokens of a model: what is told, what is known, or else a guess."""
+        model = self.models[model_id]
+        if model.kind not in (DEFAULT_KIND, COMPLETION):
+            return None
+        routed = (one for route in model.routes if (one := find_known(route[1])))
+        limits = (one.max_output for one in (known, *routed) if one)
+        limit = model.max_output or next(filter(None, limits), None)
+        limited = [name for name, one in find_dialects().items() if one.needs_limit]
+        if limit is None and any(self.providers[p]["dialect"] in limited for p, _ in model.routes):
+            self.note("max_output_tokens", f"{_DEFAULT_LIMIT} is a guess: look it up", model_id)
+            return _DEFAULT_LIMIT
+        return limit
 
 
 def _keep_price(kind: str, price: Prices | None) -> Prices | str:
@@ -226,22 +246,12 @@ def _keep_price(kind: str, price: Prices | None) -> Prices | str:
     return kept
 
 
-def read_decimal(value: object) -> Decimal | None:
-    """Read an amount from another gateway's settings; None for what is no plain number, 0 or more."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
-        return None
-    try:
-        number = Decimal(str(value).strip())
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() and 0 <= number < MILLION else None
-
-
 def round_price(number: Decimal) -> Decimal:
-    """Round a price to a nano-unit, which is the finest that there is."""
+    """Round a price to nano-units, which are the finest, but never to nothing."""
     with localcontext() as context:
         context.prec = 40
-        return number.quantize(NANO_UNIT, ROUND_HALF_EVEN).normalize()
+        rounded = number.quantize(NANO_UNIT, ROUND_HALF_EVEN).normalize()
+    return NANO_UNIT if number and not rounded else rounded
 
 
 def write_value(value: object) -> str:
@@ -267,12 +277,6 @@ def _quote_key(name: str) -> str:
 def _comment(text: str) -> str:
     # A line break in a name would end the comment.
     return f"# - {''.join(one if one.isprintable() else ' ' for one in text)}"
-
-
-def _cut(places: list[str]) -> str:
-    most = 12
-    rest = [f"{len(places) - most} more"] if len(places) > most else []
-    return ", ".join([*places[:most], *rest])
 
 
 def _find_free(stem: str, taken: Iterable[str], between: str) -> str:

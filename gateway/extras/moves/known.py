@@ -28,12 +28,13 @@ class Vendor:
 
 
 _MARKS: Final = {"takes": ["cache_control", "top_k"], "pass_headers": ["http-referer", "x-title"]}
+AZURE_PATH: Final = "/openai/v1"
+_AZURE: Final = {"max_tokens_field": "max_completion_tokens", "history": "openai"}
 VENDORS: Final[Mapping[str, Vendor]] = {
     "anthropic": Vendor("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "messages"),
-    "azure": Vendor(
-        *("", "AZURE_API_KEY", "chat", "/openai/v1"),
-        {"max_tokens_field": "max_completion_tokens", "history": "openai"},
-    ),
+    "azure": Vendor("", "AZURE_API_KEY", path=AZURE_PATH, settings=_AZURE),
+    "azure_ai": Vendor("", "AZURE_AI_API_KEY", path=AZURE_PATH, settings=_AZURE),
+    "azure_ai/claude": Vendor("", "AZURE_AI_API_KEY", "messages", "/anthropic/v1"),
     "cerebras": Vendor("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
     "cohere": Vendor("https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
     "dashscope": Vendor(
@@ -50,6 +51,7 @@ VENDORS: Final[Mapping[str, Vendor]] = {
         settings={"takes": ["thought_signature"]},
     ),
     "groq": Vendor("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "hosted_vllm": Vendor("", "", path="", settings={"takes": ["top_k"]}),
     "mistral": Vendor(
         *("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
         settings={"stream_usage": False, "history": "mistral"},
@@ -66,7 +68,6 @@ VENDORS: Final[Mapping[str, Vendor]] = {
     ),
     "perplexity": Vendor("https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", path=""),
     "together_ai": Vendor("https://api.together.xyz/v1", "TOGETHERAI_API_KEY"),
-    "vllm": Vendor("", "", path="", settings={"takes": ["top_k"]}),
     "volcengine": Vendor("https://ark.cn-beijing.volces.com/api/v3", "VOLCENGINE_API_KEY", path=""),
     "xai": Vendor(
         "https://api.x.ai/v1", "XAI_API_KEY", settings={"pass_headers": ["x-grok-conv-id"]}
@@ -81,6 +82,8 @@ class Known:
     vendor: str
     prices: Mapping[str, Decimal]
     max_output: int | None
+    rules: Mapping[int, Mapping[str, Decimal]]
+    """The prices above so many tokens of input."""
 
 
 _LISTED: Final = """
@@ -108,9 +111,12 @@ openai     gpt-5-codex             input 1.25 cached_input 0.125 output 10 limit
 openai     gpt-5-mini              input 0.25 cached_input 0.025 output 2 limit 128000
 openai     gpt-5-nano              input 0.05 cached_input 0.005 output 0.4 limit 128000
 openai     gpt-5.1                 input 1.25 cached_input 0.125 output 10 limit 128000
+openai     gpt-5.2                 input 1.75 cached_input 0.175 output 14 limit 128000
+openai     gpt-5.3-codex           input 1.75 cached_input 0.175 output 14 limit 128000
+openai     gpt-5.4                 input 2.5 cached_input 0.25 output 15 limit 128000 above 272000 input 5 cached_input 0.5 output 22.5
 openai     gpt-5.4-mini            input 0.75 cached_input 0.075 output 4.5 limit 128000
 openai     gpt-5.4-nano            input 0.2 cached_input 0.02 output 1.25 limit 128000
-openai     gpt-5.5                 input 5 cached_input 0.5 output 30 limit 128000
+openai     gpt-5.5                 input 5 cached_input 0.5 output 30 limit 128000 above 272000 input 10 cached_input 1 output 45
 openai     o1                      input 15 cached_input 7.5 output 60 limit 100000
 openai     o3                      input 2 cached_input 0.5 output 8 limit 100000
 openai     o3-mini                 input 1.1 cached_input 0.55 output 4.4 limit 100000
@@ -138,17 +144,26 @@ anthropic  claude-opus-4-8         input 5 output 25 limit 128000
 anthropic  claude-sonnet-4         input 3 output 15 limit 64000
 anthropic  claude-sonnet-4-5       input 3 output 15 limit 64000
 anthropic  claude-sonnet-4-6       input 3 output 15 limit 64000
+anthropic  claude-sonnet-5         input 2 output 10 limit 128000
+anthropic  claude-opus-5           input 5 output 25 limit 128000
+anthropic  claude-fable-5          input 10 output 50 limit 128000
 anthropic  claude-haiku-4-5        input 1 output 5 limit 64000
-gemini     gemini-2.0-flash        input 0.1 output 0.4 limit 8192
-gemini     gemini-2.5-flash        input 0.3 output 2.5 limit 65536
-gemini     gemini-2.5-flash-lite   input 0.1 output 0.4 limit 65536
-gemini     gemini-2.5-pro          input 1.25 output 10 limit 65536
+gemini     gemini-2.0-flash        input 0.1 cached_input 0.025 output 0.4 limit 8192
+gemini     gemini-2.5-flash        input 0.3 cached_input 0.03 output 2.5 limit 65536
+gemini     gemini-2.5-flash-lite   input 0.1 cached_input 0.01 output 0.4 limit 65536
+gemini     gemini-2.5-pro          input 1.25 cached_input 0.125 output 10 limit 65536 above 200000 input 2.5 cached_input 0.25 output 15
+gemini     gemini-3-flash-preview  input 0.5 cached_input 0.05 output 3 limit 65536
+gemini     gemini-3.1-flash-lite   input 0.25 cached_input 0.025 output 1.5 limit 65536
+gemini     gemini-3.1-pro-preview  input 2 cached_input 0.2 output 12 limit 65536 above 200000 input 4 cached_input 0.4 output 18
+gemini     gemini-3.5-flash        input 1.5 cached_input 0.15 output 9 limit 65536
 deepseek   deepseek-chat           input 0.28 cached_input 0.028 output 0.42 limit 8192
-deepseek   deepseek-reasoner       input 0.28 cached_input 0.028 output 0.42 limit 64000
+deepseek   deepseek-reasoner       input 0.28 cached_input 0.028 output 0.42 limit 65536
 groq       llama-3.1-8b-instant    input 0.05 output 0.08 limit 131072
 groq       llama-3.3-70b-versatile input 0.59 output 0.79 limit 32768
-mistral    mistral-large-latest    input 2 output 6
-mistral    mistral-small-latest    input 0.1 output 0.3
+mistral    codestral-latest        input 0.3 cached_input 0.03 output 0.9
+mistral    mistral-large-latest    input 0.5 cached_input 0.05 output 1.5
+mistral    mistral-medium-latest   input 1.5 cached_input 0.15 output 7.5
+mistral    mistral-small-latest    input 0.15 cached_input 0.015 output 0.6
 mistral    mistral-embed           input 0.1
 xai        grok-3                  input 3 output 15
 xai        grok-3-mini             input 0.3 output 0.5
@@ -166,16 +181,22 @@ _ENDS: Final = re.compile(
 def _read_listed() -> Mapping[str, tuple[str, Known]]:
     """Return each model's name and prices, by its name as `_fold` writes it."""
     found = {}
-    for line in _LISTED.split("\n"):
-        vendor, name, *rest = line.split() or ("", "")
-        told = dict(zip(rest[::2], map(Decimal, rest[1::2]), strict=True))
-        limit = told.pop("limit", None)
+    for line in filter(None, _LISTED.split("\n")):
+        told, *further = line.split(" above ")
+        vendor, name, *words = told.split()
+        prices = _read_prices(words)
+        limit = prices.pop("limit", None)
         if vendor == "anthropic":
-            told["cached_input"] = told["input"] * _CACHE_READ
-            told["cache_write"] = told["input"] * _CACHE_WRITE
-        if vendor:
-            found[_fold(name)] = name, Known(vendor, told, None if limit is None else int(limit))
+            prices["cached_input"] = prices["input"] * _CACHE_READ
+            prices["cache_write"] = (prices["input"] * _CACHE_WRITE).normalize()
+        rules = {int(above): _read_prices(rest) for above, *rest in map(str.split, further)}
+        known = Known(vendor, prices, None if limit is None else int(limit), rules)
+        found[_fold(name)] = name, known
     return found
+
+
+def _read_prices(words: list[str]) -> dict[str, Decimal]:
+    return dict(zip(words[::2], map(Decimal, words[1::2]), strict=True))
 
 
 def _fold(name: str) -> str:
@@ -225,8 +246,8 @@ def find_kind(name: str) -> str:
 
 _SAMPLING: Final = ["temperature", "top_p"]
 _QUIRKS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
-    (re.compile(r"gpt-5(?!.*chat)|o[134](-|$)"), {"leave_out": _SAMPLING}),
-    (re.compile(r"claude-(opus|sonnet)-4-[78]"), {"leave_out": [*_SAMPLING, "top_k"]}),
+    (re.compile(r"gpt-[5-9](?!.*chat)|o[134](-|$)"), {"leave_out": _SAMPLING}),
+    (re.compile(r"claude-[a-z]+-(4-[78]|[5-9])"), {"leave_out": [*_SAMPLING, "top_k"]}),
     (
         re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[0-5])?(-20|-latest|@|$))"),
         {"reasoning": "budget"},

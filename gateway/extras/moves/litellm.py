@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.base.money import MILLION
-from gateway.base.process import READ, find_obstacle
 from gateway.config.values import MAX_TOKENS
 from gateway.dialects.wire.records import DEFAULT_KIND
-from gateway.extras.moves.draft import (
-    Draft,
-    DraftModel,
-    Prices,
-    Unusable,
-    read_decimal,
-    round_price,
-)
+from gateway.extras.moves.draft import Draft, DraftModel, Unusable, round_price
 from gateway.extras.moves.known import (
     AUDIO,
+    AZURE_PATH,
     COMPLETION,
     IMAGE,
     MODES,
     VENDORS,
     Vendor,
     find_kind,
+    find_known,
     list_known,
 )
-from gateway.ledger.records import NotFound, Refused
-
-Json = Mapping[str, Any]
+from gateway.extras.moves.sources import (
+    Json,
+    parse_json,
+    parse_yaml,
+    read_decimal,
+    read_file,
+    read_table,
+    read_text,
+)
+from gateway.ledger.records import Refused
 
 _SAME: Final = {
-    **dict.fromkeys(("azure_ai", "azure_text"), "azure"),
+    **dict.fromkeys(("azure_text",), "azure"),
     **dict.fromkeys(("cohere_chat",), "cohere"),
     **dict.fromkeys(("ollama_chat",), "ollama"),
-    **dict.fromkeys(("hosted_vllm", "lm_studio", "xinference", "llamafile"), "vllm"),
-    **dict.fromkeys(("custom_openai", "openai_like", "litellm_proxy", "github"), "vllm"),
-    **dict.fromkeys(("text-completion-openai", "custom", "chatgpt"), "openai"),
+    **dict.fromkeys(("vllm", "lm_studio", "xinference", "llamafile"), "hosted_vllm"),
+    **dict.fromkeys(("custom_openai", "openai_like", "litellm_proxy", "github"), "hosted_vllm"),
+    **dict.fromkeys(("text-completion-openai",), "openai"),
 }
 """Names of vendors that are served as another one is."""
 _UNSERVED: Final = {
@@ -58,6 +56,7 @@ _PRICES: Final = {
     "output_cost_per_token": ("output", MILLION),
     "cache_read_input_token_cost": ("cached_input", MILLION),
     "cache_creation_input_token_cost": ("cache_write", MILLION),
+    "cache_creation_input_token_cost_above_1hr": ("cache_write_1h", MILLION),
     "input_cost_per_audio_token": ("audio_input", MILLION),
     "output_cost_per_audio_token": ("audio_output", MILLION),
     "input_cost_per_character": ("input", MILLION),
@@ -65,6 +64,7 @@ _PRICES: Final = {
     "input_cost_per_request": ("request", 1),
 }
 """Our name of each price, and what makes one of ours of it."""
+_ABOVE: Final = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 _IMAGE: Final = ("output_cost_per_image", "input_cost_per_image")
 _READ: Final = frozenset(
     {"model", "api_key", "api_base", "base_url", "custom_llm_provider", "mode", "base_model"}
@@ -106,48 +106,29 @@ WHY: Final[Mapping[str, str]] = {
 }
 """Why a setting is not carried over."""
 _NOTHING: Final = "there is nothing like it here"
+_PRICED: Final = "this price is not carried over: see `price_when` in charges.md"
 _ENVIRONMENT: Final = "os.environ/"
-
-
-def read_text(file: Path) -> str:
-    """Read a file of settings. Raises NotFound, Refused."""
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise NotFound(f"there is no file {file}") from error
-    except OSError as error:
-        reason = find_obstacle(file, READ) or error.strerror
-        raise Refused(f"{file}: cannot be read: {reason}") from error
-    except UnicodeDecodeError as error:
-        raise Refused(f"{file}: must be UTF-8 text; the byte at {error.start} is not") from error
-
-
-def parse_json(file: Path, text: str) -> Any:
-    """Parse JSON, with fractions as Decimal. Raises Refused."""
-    try:
-        return json.loads(text, parse_float=Decimal)
-    except (ValueError, ArithmeticError, RecursionError) as error:
-        raise Refused(f"{file}: is not valid JSON") from error
 
 
 def adopt(file: Path, environ: Mapping[str, str]) -> Draft:
     """Make a draft of a config.yaml, which may be JSON, too. Raises NotFound, Refused."""
-    text = read_text(file)
-    raw = parse_json(file, text) if text.lstrip().startswith("{") else _parse_yaml(file, text)
+    text = read_file(file)
+    raw = parse_json(file, text) if text.lstrip().startswith("{") else parse_yaml(file, text)
     if not isinstance(raw, dict) or not isinstance(raw.get("model_list"), list):
         raise Refused(f"{file}: has no list model_list, so it is no config.yaml of LiteLLM")
     draft = Draft(f"gateway adopt litellm {file.name}", unpriced_is_free=True)
-    settings = {name: _table(raw.get(name)) for name in _SECTIONS}
+    draft.reserved |= set(_NAMED.findall(text))
+    settings = {name: read_table(raw.get(name)) for name in _SECTIONS}
     deployments = [one for one in raw["model_list"] if isinstance(one, dict)]
     if len(deployments) < len(raw["model_list"]):
         draft.note("model_list", "some entries are no tables")
     # A `*` stands for what no other entry names, so it comes last.
-    for one in sorted(deployments, key=lambda one: "*" in str(one.get("model_name"))):
+    for one in sorted(deployments, key=lambda one: "*" in read_text(one.get("model_name"))):
         _add_deployment(draft, one, environ)
     _add_fallbacks(draft, settings)
-    for alias, target in _table(settings["router_settings"].get("model_group_alias")).items():
+    for alias, target in read_table(settings["router_settings"].get("model_group_alias")).items():
         named = target.get("model") if isinstance(target, dict) else target
-        draft.add_alias(str(alias), str(named), "model_group_alias")
+        draft.add_alias(read_text(alias), read_text(named), "model_group_alias")
     for name, table in settings.items():
         for key, value in table.items():
             if key not in _CARRIED and value not in (None, False, "", [], {}):
@@ -163,40 +144,14 @@ _SECTIONS: Final = ("router_settings", "litellm_settings", "general_settings")
 _CARRIED: Final = ("fallbacks", "default_fallbacks", "model_group_alias")
 
 
-def _parse_yaml(file: Path, text: str) -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise Refused(
-            f"{file}: YAML needs PyYAML: {sys.executable} -m pip install 'PyYAML>=6'. Or write the"
-            " file as JSON"
-        ) from error
-    try:
-        # Amounts keep their digits: YAML's floats are read as texts.
-        resolvers = {
-            first: [(tag, one) for tag, one in found if not tag.endswith(":float")]
-            for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-        loader = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
-        return yaml.load(text, loader)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise Refused(f"{file}: is not valid YAML{where}") from error
-
-
-def _table(value: object) -> Json:
-    return value if isinstance(value, dict) else MappingProxyType({})
-
-
 def _add_deployment(draft: Draft, one: Json, environ: Mapping[str, str]) -> None:
-    name, params = str(one.get("model_name") or ""), _table(one.get("litellm_params"))
-    info = _table(one.get("model_info"))
+    name, params = read_text(one.get("model_name")), read_table(one.get("litellm_params"))
+    info = read_table(one.get("model_info"))
     told = {**info, **params, **{k: v for k, v in one.items() if k in ("rpm", "tpm")}}
     try:
         vendor_name, upstream = _split(params)
         # Only of Azure's deployments, which have any name, the callers' name says what they are.
-        names = (upstream, name) if vendor_name == "azure" else (upstream,)
+        names = (upstream, name) if vendor_name.startswith("azure") else (upstream,)
         kind = _find_kind(told, params, *names)
         provider = _add_provider(draft, name, vendor_name, params, environ)
         if "*" in name or "*" in upstream:
@@ -204,24 +159,23 @@ def _add_deployment(draft: Draft, one: Json, environ: Mapping[str, str]) -> None
             return
         model = draft.add_route(name, (provider, upstream), kind)
     except Unusable as error:
-        draft.note(f"model {name}", f"{params.get('model')}: {error}")
+        draft.note(f"model {name}", f"{read_text(params.get('model')) or 'no model'}: {error}")
         return
+    model.names += filter(None, (read_text(told.get("base_model")), *names))
     _add_details(draft, name, model, told)
-    base = told.get("base_model")
-    model.names += [str(base)] if base else []
-    model.names += names
     for key, value in told.items():
-        if key not in _READ and value not in (None, False, "", [], {}):
-            draft.note(key, WHY.get(key, _NOTHING), name)
+        if not (key in _READ or _find_price(key)) and value not in (None, False, "", [], {}):
+            why = _PRICED if "_cost" in str(key) else _NOTHING
+            draft.note(str(key), WHY.get(key, why), name)
 
 
 def _split(params: Json) -> tuple[str, str]:
     """Return the vendor's name and its name of the model. Raises Unusable."""
-    whole = str(params.get("model") or "")
+    whole = read_text(params.get("model"))
     vendor, slash, rest = whole.partition("/")
-    told = params.get("custom_llm_provider")
+    told = read_text(params.get("custom_llm_provider"))
     if told:
-        vendor, rest = str(told), whole.removeprefix(f"{told}/")
+        vendor, rest = told, whole.removeprefix(f"{told}/")
     elif not slash:
         # LiteLLM knows these names without a vendor in front.
         vendor, rest = ("anthropic" if whole.startswith("claude") else "openai"), whole
@@ -231,21 +185,23 @@ def _split(params: Json) -> tuple[str, str]:
     if found not in VENDORS:
         if not params.get("api_base") and not params.get("base_url"):
             raise Unusable(f"the address of {vendor} is not known here: add a provider by hand")
-        found = "vllm"
+        found = "hosted_vllm"
     if not rest.strip("/ "):
-        raise Unusable("it names no model, which Azure calls a deployment")
+        raise Unusable("litellm_params.model names no model")
+    if found == "azure_ai" and rest.startswith("claude"):
+        found = "azure_ai/claude"
     return found, re.sub(r"^(responses|chat|converse)/", "", rest)
 
 
 def _find_kind(told: Json, params: Json, *names: str) -> str | None:
     """Return the kind that is told, or that a name tells; None for others. Raises Unusable."""
-    mode = str(told.get("mode") or "")
+    mode = read_text(told.get("mode"))
     if mode and mode not in MODES:
         raise Unusable(f"there is no {mode} here")
-    if str(params.get("model")).startswith("text-completion-"):
+    if read_text(params.get("model")).startswith("text-completion-"):
         return COMPLETION
     kind = MODES.get(mode)
-    found = (find_kind(one) for one in (str(told.get("base_model")), *names))
+    found = (find_kind(one) for one in (read_text(told.get("base_model")), *names))
     named = next((one for one in found if one != DEFAULT_KIND), None)
     # Old models of completions are often told to be for chat.
     return named if kind is None or (kind == DEFAULT_KIND and named == COMPLETION) else kind
@@ -255,45 +211,60 @@ def _add_provider(
     draft: Draft, model: str, vendor_name: str, params: Json, environ: Mapping[str, str]
 ) -> str:
     vendor = VENDORS[vendor_name]
-    address = str(params.get("api_base") or params.get("base_url") or "")
+    address = read_text(params.get("api_base") or params.get("base_url"))
+    # LiteLLM looks into such a variable, too.
+    usual = f"{vendor_name.partition('/')[0].upper()}_API_BASE"
+    if not address and (environ.get(usual) or not vendor.base_url):
+        address = _ENVIRONMENT + usual
     if address.startswith(_ENVIRONMENT):
         variable = address.removeprefix(_ENVIRONMENT)
-        found = environ.get(variable, "")
-        if not found:
-            label = re.sub(r"[^a-z0-9]+", "-", variable.lower()).strip("-")
-            found = f"http://{label}.invalid/v1"
+        address = environ.get(variable, "")
+        if not address:
+            label = re.sub(r"[^a-z0-9]+", "-", variable.lower()).strip("-") or "unset"
+            address = f"https://{label}.invalid{'' if vendor.path else '/v1'}"
             draft.note("api_base", f"{variable} is not set here: write the address there", model)
-        address = found
-    address = find_address(vendor, address)
-    table: dict[str, object] = {"dialect": vendor.dialect, "base_url": address}
-    key = str(params.get("api_key") or "")
-    if key.startswith(_ENVIRONMENT):
-        variable = key.removeprefix(_ENVIRONMENT)
-        draft.variables.setdefault(variable, f"the key of {vendor_name}")
-    elif key:
+    table: dict[str, object] = {
+        "dialect": vendor.dialect,
+        "base_url": find_address(vendor, address),
+    }
+    key = read_text(params.get("api_key"))
+    variable = key.removeprefix(_ENVIRONMENT) if key.startswith(_ENVIRONMENT) else ""
+    if key and not _VARIABLE.fullmatch(variable):
         variable = draft.name_secret(key, f"{vendor_name}_KEY", f"{vendor_name}, for {model}")
-    else:
-        variable = vendor.variable
-        if variable:
-            draft.variables.setdefault(variable, f"the key of {vendor_name}")
+    variable = variable or vendor.variable
     if variable:
+        draft.variables.setdefault(variable, f"the key of {vendor_name}")
         table["api_key"] = f"env:{variable}"
     return draft.add_provider(vendor_name, {**table, **vendor.settings})
 
 
-def find_address(vendor: Vendor, address: str) -> str:
-    """Return the address up to and including /v1, as gateway.toml has it. Raises Unusable."""
-    address = (address or vendor.base_url).split("?")[0].rstrip("/")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMED: Final = re.compile(rf"{_ENVIRONMENT}({_VARIABLE.pattern})")
+
+
+def find_address(vendor: Vendor, address: str, *, is_root: bool = False) -> str:
+    """Return the address up to and including /v1, as gateway.toml has it. Raises Unusable.
+
+    The vendor's path is added to one without a path, to each that `is_root`, and to those of the
+    Messages API, as its clients do.
+    """
+    if not address and not vendor.base_url:
+        raise Unusable("it has no address: write the provider's `base_url`")
     if not address:
-        raise Unusable("it has no api_base: write the provider's address")
+        return vendor.base_url
+    address = re.sub(r"\?api-version=.*", "", address).rstrip("/")
     for end in ("/chat/completions", "/messages", "/embeddings", "/completions"):
         address = address.removesuffix(end)
-    address = re.sub(r"/openai/deployments/[^/]+$|/openai$", "", address)
+    if vendor.path == AZURE_PATH:
+        address = re.sub(r"/models$|/openai(/deployments/[^/]+)?$", "", address)
     try:
         has_path = bool(urlsplit(address).path)
     except ValueError:
         raise Unusable("its address cannot be read") from None
-    return address if has_path or address == vendor.base_url else address + vendor.path
+    if not has_path or (vendor.path and (is_root or vendor.dialect == "messages")):
+        root = vendor.path.removesuffix("/v1")
+        address = address.removesuffix("/v1").removesuffix(root) + vendor.path
+    return address
 
 
 def _expand(draft: Draft, name: str, route: tuple[str, str], vendor_name: str) -> None:
@@ -315,13 +286,7 @@ def _add_details(draft: Draft, name: str, model: DraftModel, told: Json) -> None
     """Take the prices and the limits that a deployment tells; those of its first one count."""
     model.max_output = model.max_output or _read_count(told.get("max_output_tokens"))
     model.max_input = model.max_input or _read_count(told.get("max_input_tokens"))
-    prices: Prices = {}
-    for key, (ours, times) in _PRICES.items():
-        amount = read_decimal(told.get(key))
-        if amount is not None:
-            prices[ours] = round_price(amount * times)
-        elif told.get(key) is not None:
-            draft.note(key, "is no number", name)
+    prices, rules = _read_prices(draft, name, told)
     if told.get("input_cost_per_second") is not None:
         second = read_decimal(told["input_cost_per_second"])
         if model.kind == AUDIO and second is not None:
@@ -331,10 +296,50 @@ def _add_details(draft: Draft, name: str, model: DraftModel, told: Json) -> None
     image = next((one for key in _IMAGE if (one := read_decimal(told.get(key)))), None)
     if image is not None and model.kind == IMAGE:
         prices, model.image = {}, model.image or round_price(image)
+    if model.kind in (DEFAULT_KIND, COMPLETION):
+        _complete(draft, name, model, prices)
     if model.price is None:
         model.price = prices or None
+        model.rules = {above: {**prices, **told} for above, told in rules.items()}
     elif prices and prices != model.price:
         draft.note("prices", "deployments of one name have one price here, the first one's", name)
+
+
+def _find_price(key: object) -> tuple[str, int, int] | None:
+    """Return our name of a price, what makes one of ours of it, and the input above which it holds."""
+    found = _ABOVE.fullmatch(key) if isinstance(key, str) else None
+    named = _PRICES.get(found[1] if found else str(key))
+    return named and (*named, int(found[2]) * 1000 if found else 0)
+
+
+def _read_prices(
+    draft: Draft, name: str, told: Json
+) -> tuple[dict[str, Decimal], dict[int, dict[str, Decimal]]]:
+    """Return the prices that are told, and those above so many tokens of input."""
+    found: dict[int, dict[str, Decimal]] = {}
+    for key, value in told.items():
+        if (price := _find_price(key)) is not None and value is not None:
+            amount = read_decimal(value)
+            if amount is None:
+                draft.note(key, "is no number", name)
+            else:
+                found.setdefault(price[2], {})[price[0]] = round_price(amount * price[1])
+    return found.pop(0, {}), {above: found[above] for above in sorted(found)}
+
+
+def _complete(draft: Draft, name: str, model: DraftModel, prices: dict[str, Decimal]) -> None:
+    """Add list prices to a price of which only a part is told: the rest would be free."""
+    if not any(prices.values()) or "request" in prices:
+        return
+    known = next((one for word in model.names if (one := find_known(word))), None)
+    listed = known.prices if known else {}
+    why = "is not told, so nothing is charged for it there: here it is the list price, or 0"
+    for part in ("input", "output"):
+        if part not in prices:
+            draft.note(f"the price of {part}", why, name)
+            prices[part] = listed.get(part, Decimal(0))
+    if (prices["input"], prices["output"]) == (listed.get("input"), listed.get("output")):
+        prices.update({part: one for part, one in listed.items() if part not in prices})
 
 
 def _read_count(value: object) -> int | None:
@@ -350,7 +355,7 @@ def _add_fallbacks(draft: Draft, settings: Mapping[str, Json]) -> None:
             for one in list(draft.models) if model_id == "*" else [model_id]:
                 for other in others:
                     draft.add_fallback(one, other, "fallbacks")
-        for other in map(str, _list(settings[section].get("default_fallbacks"))):
+        for other in map(read_text, _list(settings[section].get("default_fallbacks"))):
             for one in list(draft.models):
                 if one != other:
                     draft.add_fallback(one, other, "default_fallbacks")
@@ -362,5 +367,5 @@ def _list(value: object) -> Sequence[object]:
 
 def _list_pairs(value: object) -> Iterator[tuple[str, list[str]]]:
     for one in _list(value):
-        for model_id, others in _table(one).items():
-            yield str(model_id), list(map(str, _list(others)))
+        for model_id, others in read_table(one).items():
+            yield read_text(model_id), list(map(read_text, _list(others)))

@@ -18,7 +18,7 @@ from gateway.cli.command import Command
 from gateway.cli.keys import NEW_TERMS, KeyOptions, look_up, warn_of_unknown_models
 from gateway.cli.verbs import arg, flag, verb
 from gateway.config.load import load_defaults
-from gateway.extras.moves import files, litellm, new_api
+from gateway.extras.moves import files, litellm, new_api, sources
 from gateway.extras.moves import keys as adopted
 from gateway.extras.moves.draft import Draft
 from gateway.ledger.checks import require_new
@@ -73,10 +73,6 @@ def _hand_over(command: Command, draft: Draft, target: Path | None) -> None:
         command.say(f"{target} is written. Next: {PROGRAM} --config {target} check")
 
 
-MAX_STDIN_BYTES: Final = 16 << 20
-"""Bytes of keys on stdin: ten thousand of the longest."""
-
-
 @verb(
     "key adopt",
     "key adopt alice --name old --cap 20 --stdin < keys.txt",
@@ -115,7 +111,7 @@ def key_adopt(
     if file is False and account is None:
         raise Refused("name the account that pays: key adopt ACCOUNT --stdin")
     warn_of_unknown_models(command, options)
-    text = litellm.read_text(file) if file else _read_stdin()
+    text = sources.read_file(file) if file else _read_stdin()
     books = command.open_books(create=True)
     if file is False:
         assert account is not None
@@ -136,10 +132,7 @@ def key_adopt(
 def _read_stdin() -> str:
     if sys.stdin is None or sys.stdin.isatty():
         raise Refused("pipe the keys in, so that they do not stay in the shell's history")
-    try:
-        return sys.stdin.buffer.read(MAX_STDIN_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Refused("what is on stdin is not UTF-8 text") from error
+    return sources.decode(sys.stdin.buffer.read(sources.MAX_BYTES + 1), "stdin")
 
 
 @verb("export", "export ledger.jsonl", NEW_FILE)
