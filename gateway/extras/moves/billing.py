@@ -1,7 +1,7 @@
 """The balance under the addresses where OpenAI once had it, which clients of one-api ask.
 
 What is left is `hard_limit_usd` less a hundredth of `total_usage`, as those clients reckon: the
-balance, or what is left of the key's cap if that is less. Amounts are in the gateway's currency.
+balance, or what is left of the key's cap or budget if that is less. Amounts are in the gateway's currency.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def start() -> Started:
 
 async def show_subscription(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
     assert call.key is not None
-    key, left_nano = call.key, find_left_nano(call.key)
+    key, left_nano = call.key, find_left_nano(call.key, call.started_ms)
     limit = _number(left_nano + key.spent_nano)
     return _reply(
         {
@@ -56,9 +56,13 @@ async def show_usage(http: web.Request, call: Call) -> web.Response:  # noqa: AR
     return _reply({"object": "list", "total_usage": _number(call.key.spent_nano * CENTS)})
 
 
-def find_left_nano(key: Key) -> int:
-    balance_nano, cap_nano = key.account.balance_nano, key.terms.cap_nano
-    return balance_nano if cap_nano is None else min(balance_nano, cap_nano - key.spent_nano)
+def find_left_nano(key: Key, now_ms: int) -> int:
+    left = [key.account.balance_nano]
+    if key.terms.cap_nano is not None:
+        left.append(key.terms.cap_nano - key.spent_nano)
+    if key.budget is not None:
+        left.append(key.budget.show(now_ms).remaining_nano)
+    return min(left)
 
 
 def _number(nano: int) -> orjson.Fragment:

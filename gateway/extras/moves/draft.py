@@ -213,6 +213,8 @@ class Draft:
                 {"input_above": above, "price": _keep_price(model.kind, rules[above])}
                 for above in sorted(rules, reverse=True)
             ]
+        elif rules:
+            self.note("prices above a number of tokens", "the model is free below it", model_id)
         lines = [f"{key} = {write_value(value)}" for key, value in told.items() if value]
         return (
             "\n".join(["", f"[models.{json.dumps(model_id, ensure_ascii=False)}]", *lines]) + mark

@@ -27,8 +27,9 @@ COLUMNS: Final = (
     "concurrency",
 )
 """The columns that CSV may have, in any order; all but the key and the account may be absent or empty."""
-MAX_KEYS: Final = 10_000
-"""The most keys at once: they are written in one transaction, which others wait for."""
+MAX_KEYS: Final = 2000
+"""The most keys at once: they are written in one transaction, and a gateway that waits for it five
+seconds refuses calls."""
 LEAST_CHARS: Final = ids.SHOWN_CHARS + ids.LEAST_HIDDEN_CHARS
 """Characters of a key, of which the last four are shown."""
 MOST_CHARS: Final = 1000
@@ -37,10 +38,6 @@ _KEY: Final = re.compile(rf"[\x21-\x7e]{{{LEAST_CHARS},{MOST_CHARS}}}")
 _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 _UNKNOWN: Final = "????"
 """The last characters of a key that came as a digest."""
-_SAME: Final = """
-    SELECT accounts.name, keys.id FROM keys JOIN accounts ON accounts.id = keys.account_id
-    WHERE keys.digest = ?
-"""
 
 T = TypeVar("T")
 
@@ -183,8 +180,7 @@ def adopt(books: Books, found: Sequence[AdoptedKey]) -> list[KeyView]:
     _check_twice(found)
     with books.changing():
         for one in found:
-            same = books.read_one(_SAME, (one.new.digest,))
-            if same is not None:
+            if (same := books.keys.find_owner(one.new.digest)) is not None:
                 raise Conflict(f"line {one.line}: is the key {same[1]} of {same[0]} already")
         for line, name, balance_nano in _list_balances(found):
             _open_account(books, line, name, balance_nano)

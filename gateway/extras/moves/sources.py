@@ -20,7 +20,7 @@ from gateway.ledger.records import NotFound, Refused
 Json = Mapping[str, Any]
 
 MAX_BYTES: Final = 16 << 20
-"""Bytes of a file of settings or of keys: ten thousand of the longest keys."""
+"""Bytes of a file of settings or of keys: all keys that are taken at once, and their terms."""
 
 
 def read_file(file: Path) -> str:

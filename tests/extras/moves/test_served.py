@@ -15,6 +15,7 @@ from tests.support.upstream import ScriptedUpstream
 
 OLD = "sk-litellm-0123456789abcdef"
 HASHED = "sk-hashed-0123456789abcdef"
+PACED = "sk-paced-0123456789abcdef"
 BILLING = "/v1/dashboard/billing"
 
 
@@ -61,13 +62,12 @@ async def test_a_moved_gateway_serves_old_keys_and_models(
     await move_in(running)
     assert "begin with sk-ru-" in await refuse(gateway, OLD)
     await adopt(running, f"key,account,balance,cap\n{OLD},bob,20,\n", "--json")
+    hashed, paced = (hashlib.sha256(key.encode()).hexdigest() for key in (HASHED, PACED))
     await adopt(
-        running,
-        f"key,account,cap\n{hashlib.sha256(HASHED.encode()).hexdigest()},bob,5\n",
-        "--digests",
+        running, f"key,account,cap,budget\n{hashed},bob,5,\n{paced},bob,,3/day\n", "--digests"
     )
     alpha.always(json_reply(completion()))
-    for key, left in ((OLD, 20), (HASHED, 5)):
+    for key, left in ((OLD, 20), (HASHED, 5), (PACED, 3)):
         reply = await gateway.chat(key, {**say("Hi"), "model": "largest"})
         assert reply.status == 200, reply.body
         spent = (await gateway.ask("GET", "/v1/key", key=key)).json["spent_nano"]
