@@ -27,9 +27,9 @@ COLUMNS: Final = (
     "concurrency",
 )
 """The columns that CSV may have, in any order; all but the key and the account may be absent or empty."""
-MAX_KEYS: Final = 2000
-"""The most keys at once: they are written in one transaction, and a gateway that waits for it five
-seconds refuses calls."""
+MAX_KEYS: Final = 500
+"""The most keys at once: they are written in one transaction, and a gateway that has to wait for its
+end for five seconds refuses calls. A key takes PostgreSQL some milliseconds."""
 LEAST_CHARS: Final = ids.SHOWN_CHARS + ids.LEAST_HIDDEN_CHARS
 """Characters of a key, of which the last four are shown."""
 MOST_CHARS: Final = 1000
@@ -178,10 +178,10 @@ def adopt(books: Books, found: Sequence[AdoptedKey]) -> list[KeyView]:
     if not 1 <= len(found) <= MAX_KEYS:
         raise Refused(f"there are {len(found)} keys; give 1 to {MAX_KEYS}, and nothing else")
     _check_twice(found)
+    for one in found:
+        if (same := books.keys.find_owner(one.new.digest)) is not None:
+            raise Conflict(f"line {one.line}: is the key {same[1]} of {same[0]} already")
     with books.changing():
-        for one in found:
-            if (same := books.keys.find_owner(one.new.digest)) is not None:
-                raise Conflict(f"line {one.line}: is the key {same[1]} of {same[0]} already")
         for line, name, balance_nano in _list_balances(found):
             _open_account(books, line, name, balance_nano)
         made = []

@@ -125,8 +125,9 @@ def key_adopt(
     made = adopted.adopt(books, found)
     books.wait_in_force()
     command.show([views.KEY.describe(one) for one in made])
-    owners = ", ".join(dict.fromkeys(one.account for one in made))
-    command.say(f"Keys adopted: {len(made)}, of {owners}. They work as they are.")
+    owners = list(dict.fromkeys(one.account for one in made))
+    named = ", ".join(owners) if len(owners) < 6 else f"{len(owners)} accounts"
+    command.say(f"Keys adopted: {len(made)}, of {named}. They work as they are.")
 
 
 def _read_stdin() -> str:
