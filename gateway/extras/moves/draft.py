@@ -209,10 +209,7 @@ class Draft:
             "price_image": image and [{"price": image}],
         }
         if isinstance(told["price"], dict):
-            told["price_when"] = [
-                {"input_above": above, "price": _keep_price(model.kind, rules[above])}
-                for above in sorted(rules, reverse=True)
-            ]
+            told["price_when"] = _list_rules(model.kind, rules)
         elif rules:
             self.note("prices above a number of tokens", "the model is free below it", model_id)
         lines = [f"{key} = {write_value(value)}" for key, value in told.items() if value]
@@ -233,6 +230,14 @@ class Draft:
             self.note("max_output_tokens", f"{_DEFAULT_LIMIT} is a guess: look it up", model_id)
             return _DEFAULT_LIMIT
         return limit
+
+
+def _list_rules(kind: str, rules: Mapping[int, Prices]) -> list[dict[str, object]]:
+    """Return the rules of gateway.toml, of which the first that holds counts."""
+    return [
+        {"input_above": above, "price": _keep_price(kind, rules[above])}
+        for above in sorted(rules, reverse=True)
+    ]
 
 
 def _keep_price(kind: str, price: Prices | None) -> Prices | str:

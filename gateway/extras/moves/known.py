@@ -25,16 +25,20 @@ class Vendor:
     path: str = "/v1"
     """Stands behind an address without a path; "" if addresses are given as they are."""
     settings: Mapping[str, object] = field(default_factory=dict)
+    is_root: bool = False
+    """Whether its clients add the path to each address."""
 
 
 _MARKS: Final = {"takes": ["cache_control", "top_k"], "pass_headers": ["http-referer", "x-title"]}
 AZURE_PATH: Final = "/openai/v1"
 _AZURE: Final = {"max_tokens_field": "max_completion_tokens", "history": "openai"}
 VENDORS: Final[Mapping[str, Vendor]] = {
-    "anthropic": Vendor("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "messages"),
+    "anthropic": Vendor(
+        "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "messages", is_root=True
+    ),
     "azure": Vendor("", "AZURE_API_KEY", path=AZURE_PATH, settings=_AZURE),
     "azure_ai": Vendor("", "AZURE_AI_API_KEY", path=AZURE_PATH, settings=_AZURE),
-    "azure_ai/claude": Vendor("", "AZURE_AI_API_KEY", "messages", "/anthropic/v1"),
+    "azure_ai/claude": Vendor("", "AZURE_AI_API_KEY", "messages", "/anthropic/v1", is_root=True),
     "cerebras": Vendor("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
     "cohere": Vendor("https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
     "dashscope": Vendor(

@@ -245,8 +245,7 @@ _NAMED: Final = re.compile(rf"{_ENVIRONMENT}({_VARIABLE.pattern})")
 def find_address(vendor: Vendor, address: str, *, is_root: bool = False) -> str:
     """Return the address up to and including /v1, as gateway.toml has it. Raises Unusable.
 
-    The vendor's path is added to one without a path, to each that `is_root`, and to those of the
-    Messages API, as its clients do.
+    The vendor's path is added to one without a path, and to each that is a root.
     """
     if not address and not vendor.base_url:
         raise Unusable("it has no address: write the provider's `base_url`")
@@ -261,7 +260,7 @@ def find_address(vendor: Vendor, address: str, *, is_root: bool = False) -> str:
         has_path = bool(urlsplit(address).path)
     except ValueError:
         raise Unusable("its address cannot be read") from None
-    if not has_path or (vendor.path and (is_root or vendor.dialect == "messages")):
+    if not has_path or (vendor.path and (is_root or vendor.is_root)):
         root = vendor.path.removesuffix("/v1")
         address = address.removesuffix("/v1").removesuffix(root) + vendor.path
     return address

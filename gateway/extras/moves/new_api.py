@@ -66,6 +66,7 @@ TYPES: Final[Mapping[int, Vendor]] = {
 }
 """new-api's numbers of vendors that have an API which is served here."""
 _CUSTOM: Final = 8
+"""The type whose address is whole; the path is added to those of others."""
 _ENABLED: Final = 1
 """The status of a channel, or of a key, that is switched on."""
 _TABLES: Final = (

@@ -25,6 +25,8 @@ from gateway.ledger.checks import require_new
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import Refused
 
+_NAMED: Final = 5
+"""Accounts that are named at the end: a table may have hundreds."""
 _TO: Final = arg("--to", read.new_file, "write to this new file, not to stdout", dest="target")
 
 
@@ -126,7 +128,7 @@ def key_adopt(
     books.wait_in_force()
     command.show([views.KEY.describe(one) for one in made])
     owners = list(dict.fromkeys(one.account for one in made))
-    named = ", ".join(owners) if len(owners) < 6 else f"{len(owners)} accounts"
+    named = ", ".join(owners[:_NAMED]) + (" and others" if len(owners) > _NAMED else "")
     command.say(f"Keys adopted: {len(made)}, of {named}. They work as they are.")
 
 
