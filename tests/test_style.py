@@ -35,6 +35,7 @@ JSON_BORDERS: Final = """
     dialects/translate/messages_over_chat_tools dialects/translate/chat_over_messages_tools
     extras/responses/history extras/responses/over_chat_reply
     extras/responses/replay extras/responses/checks
+    extras/moves/new_api extras/moves/sources
     dialects/wire/fields dialects/wire/jsonbytes dialects/wire/seals dialects/wire/usage
     ledger/sql/database ledger/sql/rows ledger/sqlite/statements
     upstream/demo

@@ -105,10 +105,14 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
 
 async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rates:
     """Try again with changes committed just now, such as a key, a credit or a higher limit."""
-    # Keys include a checksum, so made-up keys never reach the ledger.
-    if not ids.is_well_formed(secret):
-        raise _refuse_malformed(secret)
     gateway = call.gateway
+    # Our keys include a checksum, so made-up ones do not make the ledger look for changes. Others may
+    # have been adopted, and then ended.
+    if not ids.is_well_formed(secret):
+        refusal = _refuse_malformed(secret)
+        if secret.startswith(ids.PREFIX) or ids.find_last4(secret) is None:
+            raise refusal
+        raise await explain_end(gateway, ids.digest(secret), refusal)
     await catch_up(gateway.ledger)
     digest = ids.digest(secret)
     if gateway.ledger.find_key(digest) is None:
@@ -204,19 +208,22 @@ LOOKUP_SECONDS: Final = 1.0
 """How long the refusal of a wrong key waits: a ledger that hangs must not delay it."""
 
 
-async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:
+async def explain_end(
+    gateway: Gateway, digest: bytes, unknown: InvalidKey | None = None
+) -> InvalidKey:
     """Return the refusal of a key that is not in memory, with the time when it ended if that is known."""
+    unknown = unknown or InvalidKey()
     lookups, now = gateway.ended_key_lookups, time.monotonic()
     # Anybody can compute the checksum, so look-ups of made-up keys are limited.
     if lookups.wait_seconds(1, now) > 0:
-        return InvalidKey()
+        return unknown
     lookups.level -= 1
     try:
         async with limit_seconds(LOOKUP_SECONDS):
             ended = await gateway.ledger.read_ended_key(digest)
     except (TimeoutError, LedgerUnavailable):
-        return InvalidKey()
-    return InvalidKey() if ended is None else refuse_ended(ended)
+        return unknown
+    return unknown if ended is None else refuse_ended(ended)
 
 
 def refuse_ended(key: EndedKey) -> InvalidKey:

@@ -32,6 +32,9 @@ SHOWN_CHARS: Final = 4
 LEAST_HIDDEN_CHARS: Final = 12
 """Characters that must stay hidden. Of shorter secrets none is shown, as four would be too many."""
 
+ADOPTED: Final = "kept"
+"""The beginning of the ids of keys that callers had from another gateway, so without our prefix."""
+
 _BASE: Final = len(ALPHABET)
 _KEY_SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARS + CHECKSUM_CHARS}}}")
 
@@ -58,9 +61,9 @@ def find_last4(secret: str) -> str | None:
     return secret[-SHOWN_CHARS:] if hidden_chars >= LEAST_HIDDEN_CHARS else None
 
 
-def display(last4: str) -> str:
-    """Return a text such as `sk-ru-…a1b2`, by which people tell keys apart."""
-    return f"{PREFIX}…{last4}"
+def display(last4: str, key_id: str = "") -> str:
+    """Return a text such as `sk-ru-…a1b2`, by which people tell keys apart; `…a1b2` of an adopted one."""
+    return f"{'' if key_id.startswith(ADOPTED) else PREFIX}…{last4}"
 
 
 def digest(key: str) -> bytes:

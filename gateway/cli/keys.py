@@ -24,7 +24,7 @@ _OF_ACCOUNT: Final = (
 )
 
 
-class _KeyOptions(key_records.KeyChanges, total=False):
+class KeyOptions(key_records.KeyChanges, total=False):
     """Terms of a key as they are typed."""
 
     budget: budget_records.Allowance | str | None
@@ -37,6 +37,14 @@ _BUDGET: Final = (
     read.budget,
     "the most it may spend per day, week or month, such as 10/month; or a shared budget's name",
 )
+NEW_TERMS: Final = (
+    arg("--name", "NAME", "a name to tell keys apart", default=SUPPRESS),
+    make_expiry("when it expires: 30d, 12h"),
+    *make_limits(arg),
+    arg("--cap", read.amount_above_zero, f"{_CAP} (default: no cap)", dest="cap_nano"),
+    arg(*_BUDGET),
+)
+"""The options of a new key."""
 
 
 @verb(
@@ -46,17 +54,13 @@ _BUDGET: Final = (
     "key add alice --name ci --budget 5/day",
     f"KEY=$({PROGRAM} key add alice)",
     arg("account", "ACCOUNT", "the account that pays"),
-    arg("--name", "NAME", "a name to tell keys apart", default=SUPPRESS),
-    make_expiry("when it expires: 30d, 12h"),
-    *make_limits(arg),
-    arg("--cap", read.amount_above_zero, f"{_CAP} (default: no cap)", dest="cap_nano"),
-    arg(*_BUDGET),
+    *NEW_TERMS,
 )
-def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> None:
+def key_add(command: Command, account: str, **options: Unpack[KeyOptions]) -> None:
     """Make a key and print it on stdout. It is shown only once."""
     warn_of_unknown_models(command, options)
     books = command.open_books()
-    terms, own = _look_up(books, account, options)
+    terms, own = look_up(books, account, options)
     # Nothing waits until the gateway knows the key: it looks unknown ones up again.
     _hand_out(command, keys.add_key(books, account, key_records.KeyTerms(**terms), own=own))
 
@@ -72,19 +76,19 @@ def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> N
     edit("--expires", read.expiry, f"when it expires: 30d, 12h, {MOMENTS}"),
     *make_limits(edit),
 )
-def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None:
+def key_edit(command: Command, key: str, **options: Unpack[KeyOptions]) -> None:
     """Change a key. Options that are left out change nothing."""
     warn_of_unknown_models(command, options)
     books = command.open_books()
     key_id = books.keys.find_id(key)
-    changes, own = _look_up(books, books.keys.read(key_id).account, options)
+    changes, own = look_up(books, books.keys.read(key_id).account, options)
     changed = books.keys.edit(key_id, changes, own=own)
     books.wait_in_force()
     _tell_key(command, changed, "changed")
 
 
-def _look_up(
-    books: Books, account: str, options: _KeyOptions
+def look_up(
+    books: Books, account: str, options: KeyOptions
 ) -> tuple[key_records.KeyChanges, budget_records.Allowance | None]:
     """Return the terms, with a shared budget by its id, and the key's own budget."""
     # An absent option changes nothing; `none` clears, and comes as None.

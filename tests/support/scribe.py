@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 SECRETS: Final = re.compile(
-    r"(?P<id>(?:key|batch|tok|ses)_[0-9a-f]{16}\b|order_[0-9a-f]{20,}\b|code_[0-9a-f]{23}\b|req_[0-9a-f]{28}\b)"
+    r"(?P<id>(?:key|kept|batch|tok|ses)_[0-9a-f]{16}\b|order_[0-9a-f]{20,}\b|code_[0-9a-f]{23}\b|req_[0-9a-f]{28}\b)"
     r"|(?P<key>sk-ru-[A-Za-z0-9]{38,}|gw[tls]_[\w-]{43}|whsec_[\w-]{43}|(?<==)[\w-]{64}(?=;)|\b[A-Z2-7]{32}\b)"
     r"|(?P<code>\b[2-9A-HJ-NP-Z]{4}(?:-[2-9A-HJ-NP-Z]{4}){3,5}\b)"
     r"|(?P<shown>(?:…|\\u2026|····-?|(?:\\u00b7){4}-)[\w-]{4})"
@@ -19,7 +19,7 @@ VARYING: Final = (
     (re.compile(r"(?<=# )\d{4}-\d\d-\d\d(?=:)|(?<=\"toml\": \"# )\d{4}-\d\d-\d\d"), "TODAY"),
     (re.compile(r'(?<=, )\d+(?= bytes)|(?<="bytes": )\d+'), "BYTES"),
 )
-NAMED: Final = re.compile(r"(?:key|batch|tok|ses|code|req|order)_\d+\b|SECRET-\d+")
+NAMED: Final = re.compile(r"(?:key|kept|batch|tok|ses|code|req|order)_\d+\b|SECRET-\d+")
 
 
 class Scribe:
@@ -28,7 +28,7 @@ class Scribe:
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self._names: dict[str, str] = {}
-        kinds = ("key", "batch", "tok", "ses", "code", "req", "order")
+        kinds = ("key", "kept", "batch", "tok", "ses", "code", "req", "order")
         self._numbers = {kind: count(1) for kind in kinds}
         self._secrets = count(1)
 

@@ -1,19 +1,42 @@
-"""`export` and `import`: a whole ledger goes to another machine, or to another kind of database.
+"""Moving: in from another gateway, with callers' keys, and a whole ledger to another machine.
 
-Without it a database of a file moves as a backup, and one of PostgreSQL by its own tools; neither
+Without it gateway.toml is written by hand, callers get new keys, and the paths `/v1/dashboard/billing`
+are none. A database of a file moves as a backup, and one of PostgreSQL by its own tools; neither
 becomes the other.
 
-verbs  the two commands
-files  the file of JSON lines, proven by the audit on both sides
+verbs    the commands `adopt`, `key adopt`, `export` and `import`
+litellm  LiteLLM's config.yaml as a draft
+new_api  new-api's channels and options as a draft
+sources  reads their files, and the texts and numbers in them
+draft    a gateway.toml to be, and what is not carried over
+known    vendors' addresses, models' prices and limits that others have built in
+keys     keys of another gateway, stored as digests
+billing  the balance, where clients of one-api ask for it
+files    the file of JSON lines, proven by the audit on both sides
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gateway.base.process import ExitCode
 from gateway.extension import Extra
 
+if TYPE_CHECKING:
+    from gateway.api.state import Gateway
+    from gateway.extension import Started
+
+
+def _start(_: Gateway) -> Started:
+    from gateway.extras.moves.billing import start
+
+    return start()
+
+
 EXTRA = Extra(
     words={
+        "adopt": "Write a gateway.toml from the settings of another gateway: LiteLLM or new-api.",
+        "key": "",
         "export": (
             "Write the whole ledger to a new private file of JSON lines: no key or password, but the secrets"
             f" of holders' webhooks. Exits {ExitCode.AUDIT_MISMATCH} if the books do not add up."
@@ -22,5 +45,6 @@ EXTRA = Extra(
             "Make a new database of an exported file, or fill an empty one of PostgreSQL."
             f" Exits {ExitCode.AUDIT_MISMATCH}, and makes none, if the books do not add up."
         ),
-    }
+    },
+    start=_start,
 )

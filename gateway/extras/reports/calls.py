@@ -162,7 +162,8 @@ def _by_duration(call: CallView) -> tuple[int, str]:
 
 
 def _view(row: _Columns) -> CallView:
-    key_display, is_stream, is_estimated = display(row[8]), bool(row[12]), bool(row[18])
+    key_display = display(row[8], row[6])
+    is_stream, is_estimated = bool(row[12]), bool(row[18])
     tokens = Tokens(*row[13:17])
     return CallView(
         *row[:8], key_display, *row[9:12], is_stream, tokens, row[17], is_estimated, row[19]

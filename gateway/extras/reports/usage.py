@@ -257,7 +257,7 @@ def _select(chosen: UsageFilter) -> dict[str, Value]:
 
 
 def _label(key_id: str, name: str, last4: str) -> KeyLabel:
-    return KeyLabel(key_id, name, ids.display(last4))
+    return KeyLabel(key_id, name, ids.display(last4, key_id))
 
 
 def _by_cost(row: tuple[KeyLabel, Usage]) -> tuple[int, str]:

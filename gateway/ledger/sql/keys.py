@@ -49,6 +49,10 @@ _KEY_PAGE: Final = (
 )
 _EVERY_KEY: Final = "SELECT count(*) FROM keys"
 _COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
+_OF_DIGEST: Final = """
+    SELECT accounts.name, keys.id FROM keys JOIN accounts ON accounts.id = keys.account_id
+    WHERE keys.digest = ?
+"""
 _ORIGIN: Final = "SELECT origin_id FROM keys WHERE id = ?"
 _SAME_LINE: Final = f"SELECT id FROM keys WHERE origin_id = ({_ORIGIN}) ORDER BY id"  # noqa: S608
 
@@ -83,7 +87,7 @@ class KeyBook(Part):
             NotFound: no key has this id or name.
             Refused: several keys have the name, or the word is a key itself, which is not repeated.
         """
-        if ids.PREFIX in word:
+        if ids.PREFIX in word or self.find_owner(ids.digest(word)):
             raise Refused(
                 "give the id or the name of the key, not the key itself: `key list` shows them with its"
                 " last characters. Whoever may have seen it here can use it until it is revoked"
@@ -122,6 +126,11 @@ class KeyBook(Part):
         page = {**where, "ms": created_ms, "id": key_id, "limit": limit}
         total = self._database.read_number(_COUNT_KEYS, where)
         return total, [self._view(row) for row in self._database.fetch(_KEY_PAGE, page)]
+
+    def find_owner(self, digest: bytes) -> tuple[str, str] | None:
+        """Return the account and the id of a key, which may have ended; None if there is no such key."""
+        row = self._database.read_one(_OF_DIGEST, (digest,))
+        return None if row is None else (row[0], row[1])
 
     def create(
         self, account: str, terms: KeyTerms, new: StoredSecret, *, own: Allowance | None = None
@@ -251,7 +260,7 @@ class KeyBook(Part):
         if terms.budget_id is not None:
             budget = read_budget(row[8:15]).show(self._database.clock())
         key_id, account, last4 = row[:3]
-        return KeyView(key_id, account, ids.display(last4), terms, *row[3:8], budget=budget)
+        return KeyView(key_id, account, ids.display(last4, key_id), terms, *row[3:8], budget=budget)
 
 
 def _describe_edit(changes: KeyChanges) -> list[str]:

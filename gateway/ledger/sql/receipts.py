@@ -36,7 +36,7 @@ class ReceiptBook(Part):
         if labels is None or receipt is None:
             raise NotFound("there is no call of that request id")
         account, key_id, key_name, last4 = labels
-        key = KeyLabel(key_id, key_name, display(last4))
+        key = KeyLabel(key_id, key_name, display(last4, key_id))
         return CallDetail(account, key, receipt, failures)
 
     def measure_pending(self) -> tuple[int, int]:

@@ -169,12 +169,13 @@ class SqliteBooks(Books):
     def reading(self) -> Iterator[Connection]:
         """Check the files before and on an error, which may be due to their loss.
 
-        What is read may be sums, so all charges are folded before; but once, by the outermost use.
+        What is read may be sums, so all charges are folded before. Both are done once, by the
+        outermost use: a command of thousands of statements would spend most of its time on them.
         """
-        self._files.check()
         was_reading, self._is_reading = self._is_reading, True
         try:
             if not (was_reading or self.connection.in_transaction):
+                self._files.check()
                 self._fold()
             yield self.connection
         except sqlite3.Error as error:

@@ -1,0 +1,370 @@
+"""LiteLLM's config.yaml as a draft of gateway.toml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from gateway.base.money import MILLION
+from gateway.config.values import MAX_TOKENS
+from gateway.dialects.wire.records import DEFAULT_KIND
+from gateway.extras.moves.draft import Draft, DraftModel, Unusable, round_price
+from gateway.extras.moves.known import (
+    AUDIO,
+    AZURE_PATH,
+    COMPLETION,
+    IMAGE,
+    MODES,
+    VENDORS,
+    Vendor,
+    find_kind,
+    find_known,
+    list_known,
+)
+from gateway.extras.moves.sources import (
+    Json,
+    parse_json,
+    parse_yaml,
+    read_decimal,
+    read_file,
+    read_table,
+    read_text,
+)
+from gateway.ledger.records import Refused
+
+_SAME: Final = {
+    **dict.fromkeys(("azure_text",), "azure"),
+    **dict.fromkeys(("cohere_chat",), "cohere"),
+    **dict.fromkeys(("ollama_chat",), "ollama"),
+    **dict.fromkeys(("vllm", "lm_studio", "xinference", "llamafile"), "hosted_vllm"),
+    **dict.fromkeys(("custom_openai", "openai_like", "litellm_proxy", "github"), "hosted_vllm"),
+    **dict.fromkeys(("text-completion-openai",), "openai"),
+}
+"""Names of vendors that are served as another one is."""
+_UNSERVED: Final = {
+    "bedrock": "AWS signs each request; put a proxy of AWS's with an OpenAI address in front",
+    "sagemaker": "AWS signs each request",
+    "vertex_ai": "its address has the project and the region: see `Vertex` in configuration.md",
+}
+"""Vendors that cannot be carried over, and why."""
+_PRICES: Final = {
+    "input_cost_per_token": ("input", MILLION),
+    "output_cost_per_token": ("output", MILLION),
+    "cache_read_input_token_cost": ("cached_input", MILLION),
+    "cache_creation_input_token_cost": ("cache_write", MILLION),
+    "cache_creation_input_token_cost_above_1hr": ("cache_write_1h", MILLION),
+    "input_cost_per_audio_token": ("audio_input", MILLION),
+    "output_cost_per_audio_token": ("audio_output", MILLION),
+    "input_cost_per_character": ("input", MILLION),
+    "input_cost_per_query": ("request", 1),
+    "input_cost_per_request": ("request", 1),
+}
+"""Our name of each price, and what makes one of ours of it."""
+_ABOVE: Final = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
+_IMAGE: Final = ("output_cost_per_image", "input_cost_per_image")
+_READ: Final = frozenset(
+    {"model", "api_key", "api_base", "base_url", "custom_llm_provider", "mode", "base_model"}
+    | {"max_output_tokens", "max_input_tokens", "id", *_PRICES, *_IMAGE, "input_cost_per_second"}
+)
+"""What is read of a deployment; ids of deployments are of no use here."""
+_LIMITED: Final = "limits are of keys and accounts here: `key edit --rpm`, `account edit --tpm`"
+_TIMED: Final = "time limits are a provider's here: first_byte_timeout, idle_timeout, total_timeout"
+_DEFAULTED: Final = "what callers leave out is the provider's default here"
+_ROUTED: Final = (
+    "routes are tried in their order here: the next one after 429, 5xx or no connection"
+)
+_STORED: Final = "keys, balances and limits are in gateway.db here: there is nothing to set"
+_CALLED: Final = "calls are in the ledger here: see `usage`, the console, metrics and alerts"
+WHY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("rpm", "tpm", "max_parallel_requests", "global_max_parallel_requests"), _LIMITED
+    ),
+    **dict.fromkeys(("timeout", "stream_timeout", "request_timeout"), _TIMED),
+    **dict.fromkeys(("temperature", "top_p", "max_tokens", "seed", "stop"), _DEFAULTED),
+    **dict.fromkeys(("weight", "order", "routing_strategy", "routing_strategy_args"), _ROUTED),
+    **dict.fromkeys(("num_retries", "max_retries", "allowed_fails", "cooldown_time"), _ROUTED),
+    **dict.fromkeys(("retry_policy", "allowed_fails_policy", "enable_pre_call_checks"), _ROUTED),
+    **dict.fromkeys(("redis_host", "redis_port", "redis_password", "redis_url"), _STORED),
+    **dict.fromkeys(("database_url", "store_model_in_db", "cache", "cache_params"), _STORED),
+    **dict.fromkeys(("callbacks", "success_callback", "failure_callback"), _CALLED),
+    **dict.fromkeys(("alerting", "alerting_threshold", "set_verbose", "json_logs"), _CALLED),
+    **dict.fromkeys(
+        ("context_window_fallbacks", "content_policy_fallbacks"),
+        "callers are told that a request is too long or filtered; nothing else is asked then",
+    ),
+    "api_version": "the address that ends in /openai/v1 takes no version",
+    "drop_params": "a model's `leave_out` names the fields that it refuses",
+    "master_key": "callers who send it need it as a key: `key adopt ACCOUNT --stdin`",
+    "environment_variables": "set them yourself; their values are not copied",
+    "max_budget": "budgets are of keys here: `key add --budget`, `key adopt --csv`",
+    "include": "run the command for each of those files",
+    "telemetry": "there is none here",
+}
+"""Why a setting is not carried over."""
+_NOTHING: Final = "there is nothing like it here"
+_PRICED: Final = "this price is not carried over: see `price_when` in charges.md"
+_ENVIRONMENT: Final = "os.environ/"
+
+
+def adopt(file: Path, environ: Mapping[str, str]) -> Draft:
+    """Make a draft of a config.yaml, which may be JSON, too. Raises NotFound, Refused."""
+    text = read_file(file)
+    raw = parse_json(file, text) if text.lstrip().startswith("{") else parse_yaml(file, text)
+    if not isinstance(raw, dict) or not isinstance(raw.get("model_list"), list):
+        raise Refused(f"{file}: has no list model_list, so it is no config.yaml of LiteLLM")
+    draft = Draft(f"gateway adopt litellm {file.name}", unpriced_is_free=True)
+    draft.reserved |= set(_NAMED.findall(text))
+    settings = {name: read_table(raw.get(name)) for name in _SECTIONS}
+    deployments = [one for one in raw["model_list"] if isinstance(one, dict)]
+    if len(deployments) < len(raw["model_list"]):
+        draft.note("model_list", "some entries are no tables")
+    # A `*` stands for what no other entry names, so it comes last.
+    for one in sorted(deployments, key=lambda one: "*" in read_text(one.get("model_name"))):
+        _add_deployment(draft, one, environ)
+    _add_fallbacks(draft, settings)
+    for alias, target in read_table(settings["router_settings"].get("model_group_alias")).items():
+        named = target.get("model") if isinstance(target, dict) else target
+        draft.add_alias(read_text(alias), read_text(named), "model_group_alias")
+    for name, table in settings.items():
+        for key, value in table.items():
+            if key not in _CARRIED and value not in (None, False, "", [], {}):
+                draft.note(f"{name}.{key}", WHY.get(key, _NOTHING))
+    for name, value in raw.items():
+        is_read = name == "model_list" or (name in _SECTIONS and isinstance(value, dict))
+        if value and not is_read:
+            draft.note(name, WHY.get(name, _NOTHING))
+    return draft
+
+
+_SECTIONS: Final = ("router_settings", "litellm_settings", "general_settings")
+_CARRIED: Final = ("fallbacks", "default_fallbacks", "model_group_alias")
+
+
+def _add_deployment(draft: Draft, one: Json, environ: Mapping[str, str]) -> None:
+    name, params = read_text(one.get("model_name")), read_table(one.get("litellm_params"))
+    info = read_table(one.get("model_info"))
+    told = {**info, **params, **{k: v for k, v in one.items() if k in ("rpm", "tpm")}}
+    try:
+        vendor_name, upstream = _split(params)
+        # Only of Azure's deployments, which have any name, the callers' name says what they are.
+        names = (upstream, name) if vendor_name.startswith("azure") else (upstream,)
+        kind = _find_kind(told, params, *names)
+        provider = _add_provider(draft, name, vendor_name, params, environ)
+        if "*" in name or "*" in upstream:
+            _expand(draft, name, (provider, upstream), vendor_name)
+            return
+        model = draft.add_route(name, (provider, upstream), kind)
+    except Unusable as error:
+        draft.note(f"model {name}", f"{read_text(params.get('model')) or 'no model'}: {error}")
+        return
+    model.names += filter(None, (read_text(told.get("base_model")), *names))
+    _add_details(draft, name, model, told)
+    for key, value in told.items():
+        if not (key in _READ or _find_price(key)) and value not in (None, False, "", [], {}):
+            why = _PRICED if "_cost" in str(key) else _NOTHING
+            draft.note(str(key), WHY.get(key, why), name)
+
+
+def _split(params: Json) -> tuple[str, str]:
+    """Return the vendor's name and its name of the model. Raises Unusable."""
+    whole = read_text(params.get("model"))
+    vendor, slash, rest = whole.partition("/")
+    told = read_text(params.get("custom_llm_provider"))
+    if told:
+        vendor, rest = told, whole.removeprefix(f"{told}/")
+    elif not slash:
+        # LiteLLM knows these names without a vendor in front.
+        vendor, rest = ("anthropic" if whole.startswith("claude") else "openai"), whole
+    found = _SAME.get(vendor, vendor)
+    if found in _UNSERVED or vendor.startswith(("vertex_ai", "sagemaker", "bedrock")):
+        raise Unusable(_UNSERVED.get(found) or _UNSERVED[vendor.partition("_")[0]])
+    if found not in VENDORS:
+        if not params.get("api_base") and not params.get("base_url"):
+            raise Unusable(f"the address of {vendor} is not known here: add a provider by hand")
+        found = "hosted_vllm"
+    if not rest.strip("/ "):
+        raise Unusable("litellm_params.model names no model")
+    if found == "azure_ai" and rest.startswith("claude"):
+        found = "azure_ai/claude"
+    return found, re.sub(r"^(responses|chat|converse)/", "", rest)
+
+
+def _find_kind(told: Json, params: Json, *names: str) -> str | None:
+    """Return the kind that is told, or that a name tells; None for others. Raises Unusable."""
+    mode = read_text(told.get("mode"))
+    if mode and mode not in MODES:
+        raise Unusable(f"there is no {mode} here")
+    if read_text(params.get("model")).startswith("text-completion-"):
+        return COMPLETION
+    kind = MODES.get(mode)
+    found = (find_kind(one) for one in (read_text(told.get("base_model")), *names))
+    named = next((one for one in found if one != DEFAULT_KIND), None)
+    # Old models of completions are often told to be for chat.
+    return named if kind is None or (kind == DEFAULT_KIND and named == COMPLETION) else kind
+
+
+def _add_provider(
+    draft: Draft, model: str, vendor_name: str, params: Json, environ: Mapping[str, str]
+) -> str:
+    vendor = VENDORS[vendor_name]
+    address = read_text(params.get("api_base") or params.get("base_url"))
+    # LiteLLM looks into such a variable, too.
+    usual = f"{vendor_name.partition('/')[0].upper()}_API_BASE"
+    if not address and (environ.get(usual) or not vendor.base_url):
+        address = _ENVIRONMENT + usual
+    if address.startswith(_ENVIRONMENT):
+        variable = address.removeprefix(_ENVIRONMENT)
+        address = environ.get(variable, "")
+        if not address:
+            label = re.sub(r"[^a-z0-9]+", "-", variable.lower()).strip("-") or "unset"
+            address = f"https://{label}.invalid{'' if vendor.path else '/v1'}"
+            draft.note("api_base", f"{variable} is not set here: write the address there", model)
+    table: dict[str, object] = {
+        "dialect": vendor.dialect,
+        "base_url": find_address(vendor, address),
+    }
+    key = read_text(params.get("api_key"))
+    variable = key.removeprefix(_ENVIRONMENT) if key.startswith(_ENVIRONMENT) else ""
+    if key and not _VARIABLE.fullmatch(variable):
+        variable = draft.name_secret(key, f"{vendor_name}_KEY", f"{vendor_name}, for {model}")
+    variable = variable or vendor.variable
+    if variable:
+        draft.variables.setdefault(variable, f"the key of {vendor_name}")
+        table["api_key"] = f"env:{variable}"
+    return draft.add_provider(vendor_name, {**table, **vendor.settings})
+
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMED: Final = re.compile(rf"{_ENVIRONMENT}({_VARIABLE.pattern})")
+
+
+def find_address(vendor: Vendor, address: str, *, is_root: bool = False) -> str:
+    """Return the address up to and including /v1, as gateway.toml has it. Raises Unusable.
+
+    The vendor's path is added to one without a path, and to each that is a root.
+    """
+    if not address and not vendor.base_url:
+        raise Unusable("it has no address: write the provider's `base_url`")
+    if not address:
+        return vendor.base_url
+    address = re.sub(r"\?api-version=.*", "", address).rstrip("/")
+    for end in ("/chat/completions", "/messages", "/embeddings", "/completions"):
+        address = address.removesuffix(end)
+    if vendor.path == AZURE_PATH:
+        address = re.sub(r"/models$|/openai(/deployments/[^/]+)?$", "", address)
+    try:
+        has_path = bool(urlsplit(address).path)
+    except ValueError:
+        raise Unusable("its address cannot be read") from None
+    if not has_path or (vendor.path and (is_root or vendor.is_root)):
+        root = vendor.path.removesuffix("/v1")
+        address = address.removesuffix("/v1").removesuffix(root) + vendor.path
+    return address
+
+
+def _expand(draft: Draft, name: str, route: tuple[str, str], vendor_name: str) -> None:
+    """Write the models that a `*` stands for, as far as they are known here."""
+    provider, upstream = route
+    found = [one for one in list_known(vendor_name) if upstream.strip("*/") in ("", vendor_name)]
+    for one in found:
+        model_id = name.replace("*", one)
+        if model_id not in draft.models:
+            draft.add_route(model_id, (provider, one)).names.append(one)
+    draft.note(
+        f"model {name}",
+        f"a `*` cannot be asked for here: {len(found)} models of {vendor_name} that are known stand in"
+        " its place; delete those that nobody needs and add others",
+    )
+
+
+def _add_details(draft: Draft, name: str, model: DraftModel, told: Json) -> None:
+    """Take the prices and the limits that a deployment tells; those of its first one count."""
+    model.max_output = model.max_output or _read_count(told.get("max_output_tokens"))
+    model.max_input = model.max_input or _read_count(told.get("max_input_tokens"))
+    prices, rules = _read_prices(draft, name, told)
+    if told.get("input_cost_per_second") is not None:
+        second = read_decimal(told["input_cost_per_second"])
+        if model.kind == AUDIO and second is not None:
+            prices = {"minute": round_price(second * 60)}
+        else:
+            draft.note("input_cost_per_second", "a second of a machine has no price here", name)
+    image = next((one for key in _IMAGE if (one := read_decimal(told.get(key)))), None)
+    if image is not None and model.kind == IMAGE:
+        prices, model.image = {}, model.image or round_price(image)
+    if model.kind in (DEFAULT_KIND, COMPLETION):
+        _complete(draft, name, model, prices)
+    if model.price is None:
+        model.price = prices or None
+        model.rules = {above: {**prices, **told} for above, told in rules.items()}
+    elif prices and prices != model.price:
+        draft.note("prices", "deployments of one name have one price here, the first one's", name)
+
+
+def _find_price(key: object) -> tuple[str, int, int] | None:
+    """Return our name of a price, what makes one of ours of it, and the input above which it holds."""
+    found = _ABOVE.fullmatch(key) if isinstance(key, str) else None
+    named = _PRICES.get(found[1] if found else str(key))
+    return named and (*named, int(found[2]) * 1000 if found else 0)
+
+
+def _read_prices(
+    draft: Draft, name: str, told: Json
+) -> tuple[dict[str, Decimal], dict[int, dict[str, Decimal]]]:
+    """Return the prices that are told, and those above so many tokens of input."""
+    found: dict[int, dict[str, Decimal]] = {}
+    for key, value in told.items():
+        if (price := _find_price(key)) is not None and value is not None:
+            amount = read_decimal(value)
+            if amount is None:
+                draft.note(key, "is no number", name)
+            else:
+                found.setdefault(price[2], {})[price[0]] = round_price(amount * price[1])
+    return found.pop(0, {}), {above: found[above] for above in sorted(found)}
+
+
+def _complete(draft: Draft, name: str, model: DraftModel, prices: dict[str, Decimal]) -> None:
+    """Add list prices to a price of which only a part is told: the rest would be free."""
+    if not any(prices.values()) or "request" in prices:
+        return
+    known = next((one for word in model.names if (one := find_known(word))), None)
+    listed = known.prices if known else {}
+    why = "is not told, so nothing is charged for it there: here it is the list price, or 0"
+    for part in ("input", "output"):
+        if part not in prices:
+            draft.note(f"the price of {part}", why, name)
+            prices[part] = listed.get(part, Decimal(0))
+    if (prices["input"], prices["output"]) == (listed.get("input"), listed.get("output")):
+        prices.update({part: one for part, one in listed.items() if part not in prices})
+
+
+def _read_count(value: object) -> int | None:
+    """Read a number of tokens that gateway.toml takes; None for others."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 < value <= MAX_TOKENS else None
+
+
+def _add_fallbacks(draft: Draft, settings: Mapping[str, Json]) -> None:
+    for section in ("router_settings", "litellm_settings"):
+        for model_id, others in _list_pairs(settings[section].get("fallbacks")):
+            for one in list(draft.models) if model_id == "*" else [model_id]:
+                for other in others:
+                    draft.add_fallback(one, other, "fallbacks")
+        for other in map(read_text, _list(settings[section].get("default_fallbacks"))):
+            for one in list(draft.models):
+                if one != other:
+                    draft.add_fallback(one, other, "default_fallbacks")
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else [value] if value else ()
+
+
+def _list_pairs(value: object) -> Iterator[tuple[str, list[str]]]:
+    for one in _list(value):
+        for model_id, others in read_table(one).items():
+            yield read_text(model_id), list(map(read_text, _list(others)))
