@@ -13,14 +13,14 @@ from typing import Final
 import gateway
 from gateway.admin import observations as asking
 from gateway.admin.fields import describe
-from gateway.base.process import PROGRAM, WRITE, ExitCode, find_obstacle
+from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
-from gateway.cli.command import Command
+from gateway.cli.command import Command, write_new
 from gateway.cli.verbs import DEFAULT_CONFIG, arg, flag, verb
 from gateway.config.load import load_config, load_defaults, load_storage
 from gateway.config.records import Config, Server
 from gateway.ledger.opening import find_server
-from gateway.ledger.records import Conflict, Refused
+from gateway.ledger.records import Refused
 from gateway.server import units
 
 
@@ -42,14 +42,7 @@ def serve(command: Command) -> int:
 def init(command: Command, file: Path | None) -> None:
     target = file or command.config.path
     shipped = Path(gateway.__file__).with_name("gateway.toml").read_bytes()
-    try:
-        with target.open("xb") as new:
-            new.write(shipped)
-    except FileExistsError as error:
-        raise Conflict(f"{target} exists already; init overwrites nothing") from error
-    except OSError as error:
-        reason = find_obstacle(target, WRITE) or error.strerror
-        raise Refused(f"{target}: cannot be written: {reason}") from error
+    write_new("init", target, shipped)
     command.show({"file": str(target)})
     is_default = target.absolute() == Path(DEFAULT_CONFIG).absolute()
     program = PROGRAM if is_default else f"{PROGRAM} --config {shlex.quote(str(target))}"
