@@ -15,8 +15,9 @@ from gateway.extras.metrics.families import Family, Labels
 SCHEMA_VERSION: Final = 39
 """That of Grafana 11, which later ones read, too."""
 _SIZE: Final = 8
-"""The width and height of a panel; a row has 24."""
+"""Units of width and height of a panel, as Grafana counts them."""
 _IN_ROW: Final = 3
+"""Panels in a row, which has 24 units of width."""
 _RATE: Final = "[$__rate_interval]"
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
