@@ -77,7 +77,10 @@ CORE: Final = {
     "upstream/http1",
 }
 """Besides all of `dialects/`: bytes and values in, bytes and values out."""
-SPEAK: Final = {"base/money", "base/usage", "extras/moves/known"}
+SPEAK: Final = {
+    *("base/money", "base/usage", "extras/moves/known"),
+    *("extras/reference/document", "extras/reference/pages"),  # OpenAPI has a field `responses`
+}
 """Besides `dialects/` and extras with formats: modules with words of wire formats."""
 WORLD: Final = {
     "asyncio",

@@ -18,7 +18,7 @@ from typing import Final, TextIO, TypeVar
 
 from gateway.admin.fields import Fields, write_csv
 from gateway.base.money import format_amount
-from gateway.base.process import PROGRAM, ExitCode, describe_version
+from gateway.base.process import PROGRAM, WRITE, ExitCode, describe_version, find_obstacle
 from gateway.base.times import unix_ms
 from gateway.cli.arguments import Json, Output, render
 from gateway.cli.parser import parse
@@ -26,7 +26,15 @@ from gateway.cli.verbs import DEFAULT_CONFIG
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import Actor, DatabaseUrl, LedgerError, LedgerMissing, NotFound, Refused
+from gateway.ledger.records import (
+    Actor,
+    Conflict,
+    DatabaseUrl,
+    LedgerError,
+    LedgerMissing,
+    NotFound,
+    Refused,
+)
 from gateway.ledger.sql.books import Books
 from gateway.ledger.versions import VERSION
 
@@ -104,6 +112,18 @@ class Command:
                 else f"This is the latest {what}"
             )
             self.say(f"{these}; --limit N shows more.")
+
+
+def write_new(verb: str, target: Path, data: bytes) -> None:
+    """Write a new file. Raises Conflict if there is one, and Refused if it cannot be written."""
+    try:
+        with target.open("xb") as new:
+            new.write(data)
+    except FileExistsError as error:
+        raise Conflict(f"{target} exists already; {verb} overwrites nothing") from error
+    except OSError as error:
+        reason = find_obstacle(target, WRITE) or error.strerror
+        raise Refused(f"{target}: cannot be written: {reason}") from error
 
 
 def find_actor(environ: Mapping[str, str], find_user_id: Callable[[], int] = os.getuid) -> Actor:

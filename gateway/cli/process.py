@@ -17,14 +17,14 @@ import gateway
 from gateway.admin import observations as asking
 from gateway.admin.fields import describe
 from gateway.base.addresses import join_address, list_hosts, list_reachable
-from gateway.base.process import PROGRAM, WRITE, ExitCode, find_obstacle
+from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
-from gateway.cli.command import Command
+from gateway.cli.command import Command, write_new
 from gateway.cli.verbs import DEFAULT_CONFIG, arg, flag, verb
 from gateway.config.load import load_config, load_defaults, load_server, load_storage
 from gateway.config.records import Config, Server
 from gateway.ledger.opening import find_server
-from gateway.ledger.records import Conflict, Refused
+from gateway.ledger.records import Refused
 from gateway.server import units
 
 
@@ -46,14 +46,7 @@ def serve(command: Command) -> int:
 def init(command: Command, file: Path | None) -> None:
     target = file or command.config.path
     shipped = Path(gateway.__file__).with_name("gateway.toml").read_bytes()
-    try:
-        with target.open("xb") as new:
-            new.write(shipped)
-    except FileExistsError as error:
-        raise Conflict(f"{target} exists already; init overwrites nothing") from error
-    except OSError as error:
-        reason = find_obstacle(target, WRITE) or error.strerror
-        raise Refused(f"{target}: cannot be written: {reason}") from error
+    write_new("init", target, shipped)
     command.show({"file": str(target)})
     is_default = target.absolute() == Path(DEFAULT_CONFIG).absolute()
     program = PROGRAM if is_default else f"{PROGRAM} --config {shlex.quote(str(target))}"

@@ -67,7 +67,15 @@ def test_every_example_can_be_typed() -> None:
 def test_all_verbs_but_these_can_answer_in_json() -> None:
     silent = {path for path, one in VERBS.items() if JSON not in (*one.arguments, *one.either)}
     assert silent <= {
-        *("serve", "unit", "account passwd", "account signin-link", "account remove-totp")
+        *(
+            "serve",
+            "unit",
+            "completion",
+            "dashboard",
+            "account passwd",
+            "account signin-link",
+            "account remove-totp",
+        )
     }
 
 

@@ -77,14 +77,14 @@ class ChatCaller(Caller):
     conversation_field = "messages"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, ("model", "messages"))
+        body = fields.read_body(data, FIELDS, ("model", "messages"))
         for name in _OF_MESSAGES:
             if body.get(name):
                 raise _refuse_messages(name)
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover both.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
-        n, limit = _FIELDS.count_output(body, body.get("n") or 1, most)
+        n, limit = FIELDS.count_output(body, body.get("n") or 1, most)
         request = CompletionRequest(
             body,
             body["model"],
@@ -208,7 +208,7 @@ CHECKS: Final[Mapping[str, fields.Check]] = {
     "top_p": fields.check_number(0, 1),
     "stop": _check_stop,
 }
-_FIELDS: Final = TextFields(CHECKS)
+FIELDS: Final = TextFields(CHECKS)
 
 
 def has_choice(reply: Json) -> bool:

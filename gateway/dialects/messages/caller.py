@@ -97,8 +97,8 @@ class MessagesCaller(Caller):
         self._required = ("model", "messages", *(() if counting else ("max_tokens",)))
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, self._required)
-        n, most = _FIELDS.count_output(body, 1, body.get("max_tokens") or 0)
+        body = fields.read_body(data, FIELDS, self._required)
+        n, most = FIELDS.count_output(body, 1, body.get("max_tokens") or 0)
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
         _check_messages(body["messages"], request)
@@ -283,7 +283,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "output_config": fields.check_object,
     "metadata": fields.check_object,
 }
-_FIELDS: Final = TextFields(_CHECKS, ".{}")
+FIELDS: Final = TextFields(_CHECKS, ".{}")
 
 
 class MessagesField(Field):

@@ -33,7 +33,7 @@ class SpeechCaller(Caller):
     keep_alive = b""
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, ("model", "input"))
+        body = fields.read_body(data, FIELDS, ("model", "input"))
         inputs = Inputs(1, len(body["input"]))
         return CompletionRequest(body, body["model"], stream=True, inputs=inputs)
 
@@ -44,7 +44,7 @@ def _check_input(name: str, value: object) -> None:
         raise fields.Field(value, name).refuse("The text to be read must not be empty.")
 
 
-_FIELDS: Final = make_fields({"model": fields.check_string, "input": _check_input}, SPEECH)
+FIELDS: Final = make_fields({"model": fields.check_string, "input": _check_input}, SPEECH)
 
 
 class SpeechUpstream(ServiceUpstream, StreamingUpstream):

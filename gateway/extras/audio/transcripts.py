@@ -68,13 +68,13 @@ class TranscriptsCaller(Caller):
     operation = "transcription"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, ("model",))
+        body = fields.read_body(data, FIELDS, ("model",))
         for name in body:
             outer = _cut_index(name)
             # Some providers read `model[]` as `model`.
             if outer != name and outer in _CHECKS:
                 _refuse(name)
-            if (meant := _FIELDS.maybe_meant(outer)) not in (None, outer):
+            if (meant := FIELDS.maybe_meant(outer)) not in (None, outer):
                 raise refuse_spelling(name, meant or "")
         return CompletionRequest(body, body["model"], _FLAGS[body.get("stream", "").lower()])
 
@@ -115,7 +115,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "stream": _check_flag,
     **dict.fromkeys(_ELSEWHERE, _refuse),
 }
-_FIELDS: Final = make_fields(_CHECKS, TRANSCRIPTS)
+FIELDS: Final = make_fields(_CHECKS, TRANSCRIPTS)
 
 
 class TranscriptsUpstream(ServiceUpstream, EventUpstream):

@@ -49,12 +49,12 @@ class CompletionsCaller(Caller):
     operation = "text_completion"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, ("model", "prompt"))
+        body = fields.read_body(data, FIELDS, ("model", "prompt"))
         # Editors send an empty prompt at the beginning of a file.
         inputs = read_inputs("prompt", body["prompt"], may_be_empty=True)
         inputs.tokens += estimate_tokens(count_text(body.get("suffix")))
         options = body.get("stream_options") or {}
-        n, limit = _FIELDS.count_output(
+        n, limit = FIELDS.count_output(
             body, max(body.get("n") or 1, body.get("best_of") or 1), body.get("max_tokens") or 0
         )
         return CompletionRequest(
@@ -69,7 +69,7 @@ class CompletionsCaller(Caller):
         )
 
 
-_FIELDS: Final = TextFields(
+FIELDS: Final = TextFields(
     {
         **CHECKS,
         "suffix": fields.check_string,

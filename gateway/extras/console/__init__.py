@@ -15,6 +15,7 @@ holders see their balance only by `GET /v1/key`.
     errors      errors as JSON
     lists       lists in pages, and as CSV
     pages  static/    the page's files
+    told        its routes, for the reference of the API
     welcome     the operator's sign-in link at a first start
 
 The handlers of the API, by subject. console-api.md has all routes.
@@ -68,10 +69,17 @@ def _first_start(books: Books, config: Config, account: str, local: tuple[str, i
     return show_link(books, config, account, local)
 
 
+def _tell_routes() -> object:
+    from gateway.extras.console.told import tell_routes
+
+    return tell_routes()
+
+
 EXTRA = Extra(
     needs=("operations", "reports", "signins"),
     tables={"console": Table(_find_settings, finish=_finish)},
     start=_start,
     first_start=_first_start,
+    adds={"reference": _tell_routes},
     ledger=LedgerTables(names=("replays",), stay=("replays",)),
 )

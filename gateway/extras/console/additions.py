@@ -48,6 +48,8 @@ class Addition:
 
     scripts: Sequence[Path] = ()
     """The folders of its scripts, which are served beside the console's."""
+    downloads: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that people keep, by name; the page Health links `grafana.json`."""
     pages: Sequence[str] = ()
     """Pages for operators: the function `codes` of the script `codes.js` shows `/console/codes`, "Codes" in the menu."""
     credit: Mapping[str, str] = field(default_factory=dict)

@@ -88,6 +88,8 @@ def read_files() -> Mapping[str, File]:
     added = (folder for one in find_additions() for folder in one.scripts)
     folders = [Path(__file__).with_name("static"), *added]
     files = {one.name: one.read_bytes() for folder in folders for one in folder.iterdir()}
+    for one in find_additions():
+        files.update(one.downloads)
     files["added.js"] = _write_additions()
     files[INDEX] = files[INDEX].replace(b"python -m gateway", html.escape(PROGRAM).encode())
     return {name: _make_file(name, body) for name, body in files.items()}
@@ -103,6 +105,7 @@ def _write_additions() -> bytes:
     told = {
         "PAGES": [name for one in added for name in one.pages],
         "LINKS": [name for one in added for name in one.links],
+        "DOWNLOADS": [name for one in added for name in one.downloads],
         "CREDIT": [name for one in added for name in one.credit],
         "PARTS": parts,
         "RECEIPTS": {kind: path for one in added for kind, path in one.receipts.items()},

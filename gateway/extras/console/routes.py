@@ -223,6 +223,11 @@ def route(
     return add
 
 
+def is_idempotent(one: Route) -> bool:
+    """Return whether a route takes an Idempotency-Key."""
+    return isinstance(one.handler, partial) and one.handler.func is run_once
+
+
 async def run_once(
     function: BooksHandler, shown_once: str | None, request: ConsoleRequest
 ) -> Answer:

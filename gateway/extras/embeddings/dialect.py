@@ -108,7 +108,7 @@ class EmbeddingsCaller(Caller):
     may_stream = False
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, ("model", "input"))
+        body = fields.read_body(data, FIELDS, ("model", "input"))
         inputs = read_inputs("input", body["input"])
         texts = body["input"] if type(body["input"]) is list else [body["input"]]
         is_linked = type(texts[0]) is str and any(map(is_reference, texts))
@@ -118,7 +118,7 @@ class EmbeddingsCaller(Caller):
 
 _INPUT: Final = frozenset({"input"})
 _FORMAT: Final = "encoding_format"
-_FIELDS: Final = make_fields(
+FIELDS: Final = make_fields(
     {
         "model": fields.check_string,
         "stream": fields.refuse_stream("Embeddings are not streamed."),

@@ -59,7 +59,7 @@ class ImagesCaller(Caller):
     operation = "generate_content"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, ("model", "prompt"))
+        body = fields.read_body(data, FIELDS, ("model", "prompt"))
         return CompletionRequest(
             body,
             body["model"],
@@ -70,7 +70,7 @@ class ImagesCaller(Caller):
         )
 
 
-_FIELDS: Final = make_fields(
+FIELDS: Final = make_fields(
     {
         "model": fields.check_string,
         "prompt": fields.check_string,

@@ -2,10 +2,12 @@
 
 Without it the log tells of each request, and nothing is counted for a monitoring system.
 
-settings  the table [metrics] of gateway.toml
-counts    the families of the gateway, and what adds to them
-families  counters, gauges, histograms, and their text
-serving   the address, and what is told of commits and of the loop
+settings   the table [metrics] of gateway.toml
+counts     the families of the gateway, and what adds to them
+families   counters, gauges, histograms, and their text
+serving    the address, and what is told of commits and of the loop
+dashboard  the families on a dashboard for Grafana
+verbs      the command that writes it; where the console is, its page Health links it
 """
 
 from __future__ import annotations
@@ -35,4 +37,16 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway, address)
 
 
-EXTRA = Extra(tables={"metrics": Table(_find_settings, fixed="metrics.listen")}, start=_start)
+def _add_to_console() -> object:
+    from gateway.extras.console.additions import Addition
+    from gateway.extras.metrics.dashboard import make_dashboard
+
+    return Addition(downloads={"grafana.json": make_dashboard()})
+
+
+EXTRA = Extra(
+    tables={"metrics": Table(_find_settings, fixed="metrics.listen")},
+    words={"dashboard": "Write a dashboard for Grafana, of what GET /metrics tells."},
+    adds={"console": _add_to_console},
+    start=_start,
+)

@@ -50,7 +50,7 @@ class RerankCaller(Caller):
     may_stream = False
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, ("model", "query"))
+        body = fields.read_body(data, FIELDS, ("model", "query"))
         documents = _list_documents(body)
         if not documents:
             raise fields.missing("documents")
@@ -96,7 +96,7 @@ def _check_documents(name: str, value: Any) -> None:
             raise fields.wrong_type(f"{name}[{index}]", "a string or an object", document)
 
 
-_FIELDS: Final = make_fields(
+FIELDS: Final = make_fields(
     {
         "model": fields.check_string,
         "query": fields.check_string,

@@ -53,7 +53,7 @@ class ResponsesCaller(Caller):
         self._refers = refers
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        checks = _REFERRING if self._refers else _FIELDS
+        checks = _REFERRING if self._refers else FIELDS
         body = fields.read_body(data, checks, ("model", "input"))
         n, most = checks.count_output(body, 1, body.get("max_output_tokens") or 0)
         stream = body.get("stream") is True
@@ -157,7 +157,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "conversation": refuse("a conversation that is kept"),
     "prompt": refuse("a prompt that is kept"),
 }
-_FIELDS: Final = TextFields(_CHECKS)
+FIELDS: Final = TextFields(_CHECKS)
 _REFERRING: Final = TextFields(
     {**_CHECKS, "store": fields.check_boolean, "previous_response_id": fields.check_string}
 )

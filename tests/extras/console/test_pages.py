@@ -32,7 +32,7 @@ ALWAYS: Final = ("index.html", "style.css", "theme.js", "icon.svg", "app.js")
 """Files that every page loads."""
 BY_NAME: Final = ("signin", "newkey", "people")
 """The modules that a page loads once they are asked for."""
-DOWNLOADS: Final = frozenset({"grafana.json"})
+DOWNLOADS: Final = {name for one in find_additions() for name in one.downloads}
 """Files that people keep; the page Health links them."""
 MAX_BYTES: Final = 80_000
 MAX_PICTURE_BYTES: Final = 70_000

@@ -1,4 +1,4 @@
-"""The console's dashboard for Grafana asks for what metrics tell."""
+"""The dashboard for Grafana asks for what metrics tell."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import orjson
 
-from gateway.extras.console.pages import FILES
 from gateway.extras.metrics.counts import Metrics
+from gateway.extras.metrics.dashboard import make_dashboard
 from tests.extras.metrics.test_serving import read_families
 from tests.support.rows import each_row
 
 USED = re.compile(r"\b((?:gateway|gen_ai)_[a-z_]+?)(?:_bucket|_sum|_count)?(?=[\[{) ]|$)")
 BY = re.compile(r"by \(([^)]*)\)|\{\{(\w+)\}\}")
+
+DASHBOARD = orjson.loads(make_dashboard())
 
 
 def find_families(query: str) -> list[str]:
@@ -21,18 +23,17 @@ def find_families(query: str) -> list[str]:
 
 
 def test_the_dashboard_shows_every_family_and_no_other() -> None:
-    dashboard = orjson.loads(FILES["grafana.json"].body)
-    panels = dashboard["panels"]
+    panels = DASHBOARD["panels"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]
     assert {name for one in asked for name in find_families(one)} == set(read_families())
     assert len({panel["id"] for panel in panels}) == len(panels)
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
     assert len(places) == len(panels)
     assert all(one["datasource"]["uid"] == "${datasource}" for one in panels)
-    assert dashboard["templating"]["list"][0]["type"] == "datasource"
+    assert DASHBOARD["templating"]["list"][0]["type"] == "datasource"
 
 
-@each_row("panel", orjson.loads(FILES["grafana.json"].body)["panels"])
+@each_row("panel", DASHBOARD["panels"])
 def test_the_dashboard_asks_by_labels_that_exist(panel: dict[str, Any]) -> None:
     """Histograms are asked for their quantiles by bucket; legends name labels of the query."""
     families, labels = read_families(), read_labels()

@@ -1,5 +1,6 @@
 // Operators: how the gateway is.
 
+import { DOWNLOADS } from "./added.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { amount, count, duration, size, time } from "./format.js";
@@ -13,7 +14,7 @@ export async function health(context) {
   const { signal, reload } = context;
   const [view, more] = await Promise.all([get("/health", signal), context.parts("health", context)]);
   return [
-    head("Health", link("Grafana dashboard", "/console/static/grafana.json", "button", { download: "" }), h("button", { type: "button", onclick: reload }, "Refresh")),
+    head("Health", DOWNLOADS.includes("grafana.json") && link("Grafana dashboard", "/console/static/grafana.json", "button", { download: "" }), h("button", { type: "button", onclick: reload }, "Refresh")),
     view.full_audit.ok === false && notice("bad", "The full audit found that balances and entries disagree. ", link("See the report", "/console/audit")),
     !view.ledger_writable && notice("bad", "The ledger cannot be written: new requests are refused. ", view.node ? "Look at PostgreSQL." : "Look at the disk: space, permissions."),
     view.draining && notice("warn", "Draining: requests in flight end, new ones are refused."),

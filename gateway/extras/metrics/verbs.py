@@ -1,0 +1,28 @@
+"""The verb `dashboard`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.cli import arguments as read
+from gateway.cli.command import Command, write_new
+from gateway.cli.verbs import arg, verb
+from gateway.config.load import load_defaults
+from gateway.extras.metrics.dashboard import make_dashboard
+
+
+@verb(
+    "dashboard",
+    "dashboard grafana.json",
+    "dashboard > grafana.json",
+    arg("file", read.new_file, "the new file; must not exist (default: stdout)", nargs="?"),
+    json=False,
+    load=load_defaults,
+)
+def write_dashboard(command: Command, file: Path | None) -> None:
+    made = make_dashboard()
+    if file is None:
+        command.output.print(made.decode())
+        return
+    write_new("dashboard", file, made)
+    command.say(f"{file} is written. Import it in Grafana under Dashboards, New, Import.")

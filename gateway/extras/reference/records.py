@@ -1,0 +1,30 @@
+"""What the reference tells of a route, which is what serves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gateway.dialects.wire.base import Caller
+
+Access = Literal["open", "key", "session", "operator"]
+"""Everybody may call it; who has a key of an account; who is signed in; operators who are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method and a path, and who may call it."""
+
+    method: str
+    path: str
+    access: Access
+    callers: tuple[Caller, ...] = ()
+    """The dialects that its requests may have."""
+    tokens: frozenset[str] = frozenset()
+    """The roles of scripts' tokens that may call it."""
+    idempotent: bool = False
+    """It takes an Idempotency-Key."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
