@@ -100,15 +100,17 @@ def _read_config(
         limits=records.Limits(**limits),
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
-        lacking={
-            name: lack
-            for name, table in root["models"].items()
-            if (lack := find_lack(table, "kind")) is not None
-        },
+        lacking=_find_lacking(root["models"]),
         extras=MappingProxyType(extras),
         doubts=(*_tell_empty(path, raw, read_keys=read_keys), *problems.doubts),
         literals=tuple(find_literals(raw)),
     )
+
+
+def _find_lacking(models: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    """Return why a model cannot be served, for each whose kind is of an extra that is not there."""
+    lacks = ((name, find_lack(table, "kind")) for name, table in models.items())
+    return {name: lack for name, lack in lacks if lack is not None}
 
 
 def _tell_empty(path: Path, raw: Mapping[str, Any], *, read_keys: bool) -> Iterator[str]:

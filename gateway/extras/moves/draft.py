@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from typing import Final
 
+from gateway.config.plausible import is_refused
 from gateway.config.values import base_url, check_model_id
 from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import find_dialects
@@ -205,13 +206,13 @@ class Draft:
             "max_input_tokens": model.max_input,
             "max_output_tokens": self._find_limit(model_id, known),
             **(find_quirks(model.names) if model.kind == DEFAULT_KIND else {}),
-            "price": None if image is not None else _keep_price(model.kind, price),
-            "price_image": image and [{"price": image}],
+            **_tell_prices(model.kind, price, rules, image),
         }
-        if isinstance(told["price"], dict):
-            told["price_when"] = _list_rules(model.kind, rules)
-        elif rules:
+        if told.get("price") == "free" and rules:
             self.note("prices above a number of tokens", "the model is free below it", model_id)
+        if _is_far([price or {}, *rules.values(), {"price": image or Decimal(0)}]):
+            why = "no vendor comes near them, so they are carried over as sure: look at each"
+            self.note("prices", why, model_id)
         lines = [f"{key} = {write_value(value)}" for key, value in told.items() if value]
         return (
             "\n".join(["", f"[models.{json.dumps(model_id, ensure_ascii=False)}]", *lines]) + mark
@@ -230,6 +231,28 @@ class Draft:
             self.note("max_output_tokens", f"{_DEFAULT_LIMIT} is a guess: look it up", model_id)
             return _DEFAULT_LIMIT
         return limit
+
+
+def _is_far(prices: Iterable[Prices]) -> bool:
+    """Tell whether `check` refuses one of the prices unless it is said to be meant."""
+    return any(
+        is_refused({name: int(one / NANO_UNIT) for name, one in amounts.items()})
+        for amounts in prices
+    )
+
+
+def _tell_prices(
+    kind: str, price: Prices | None, rules: Mapping[int, Prices], image: Decimal | None
+) -> dict[str, object]:
+    """Return a model's prices by the names of its settings. They are what the operator asks today."""
+    if image is not None:
+        row = {"price": image}
+        return {"price_image": [{**row, "sure": True} if _is_far([row]) else row]}
+    kept = _keep_price(kind, price)
+    if isinstance(kept, str):
+        return {"price": kept}
+    told = {**kept, "sure": True} if _is_far([kept, *rules.values()]) else kept
+    return {"price": told, "price_when": _list_rules(kind, rules)}
 
 
 def _list_rules(kind: str, rules: Mapping[int, Prices]) -> list[dict[str, object]]:

@@ -22,7 +22,7 @@ from tests.support.rows import each_row
 COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
 
 FIELDS: Final[dict[str, Fields]] = {
-    one.name: import_module(type(one).__module__)._FIELDS for one in EVERY_CALLER
+    one.name: import_module(type(one).__module__).FIELDS for one in EVERY_CALLER
 }
 SAID: Final = [{"role": "user", "content": "Hi"}]
 LEAST: Final[dict[str, dict[str, Any]]] = {
