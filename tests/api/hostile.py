@@ -26,7 +26,7 @@ AT_ONCE: Final = 50
 HEADER_SECONDS: Final = 0.6
 BODY_IDLE_SECONDS: Final = 0.4
 SERVER: Final = (
-    f"header_seconds = {HEADER_SECONDS}\nbody_idle_seconds = {BODY_IDLE_SECONDS}\n"
+    f"header_seconds = {HEADER_SECONDS}\nkeep_alive_seconds = {HEADER_SECONDS}\nbody_idle_seconds = {BODY_IDLE_SECONDS}\n"
     f"body_total_seconds = {BODY_IDLE_SECONDS}"
 )
 DEADLINE_SECONDS: Final = 8.0

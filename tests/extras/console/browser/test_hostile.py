@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from playwright.async_api import Page
 
 from gateway.admin import keys
 from gateway.base.money import NANO
+from gateway.config.values import check_model_id
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sql.books import Books
 from tests.extras.console.browser.kit import HOLDER_PAGES, OPERATOR_PAGES, Site, go
@@ -35,9 +37,21 @@ HOSTILE: Final = (
     "</title><script>alert(1)</script>",
     "../../%2e%2e/signin?next=//evil.example",
     "&lt;b&gt;&amp;",
+    "<img src=x onerror=alert(1)//",  # ends at the next >, and is no pattern
 )
+
+
+def is_model_id(name: str) -> bool:
+    """Tell whether gateway.toml takes the name: a pattern is none."""
+    with contextlib.suppress(ValueError):
+        check_model_id(name)
+        return True
+    return False
+
+
+MODEL_IDS: Final = [name for name in HOSTILE if is_model_id(name)]
 MODELS: Final = "\n".join(
-    f'[models.{json.dumps(name)}]\nroutes = ["demo/echo"]\nprice = "free"' for name in HOSTILE
+    f'[models.{json.dumps(name)}]\nroutes = ["demo/echo"]\nprice = "free"' for name in MODEL_IDS
 )
 
 
@@ -84,7 +98,7 @@ async def test_names_stay_text(site: Site) -> None:
     assert [name for name in HOSTILE if name not in shown] == []
     await go(page, "models")
     shown = await page.locator("main").inner_text()
-    assert [name for name in HOSTILE if name not in shown] == []
+    assert [name for name in MODEL_IDS if name not in shown] == []
     await go(page, "billing")
     assert await page.locator(".words").first.inner_text() == HOSTILE[1]
     operator = await site.open("accounts", OPERATOR)

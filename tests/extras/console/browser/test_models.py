@@ -64,7 +64,9 @@ async def test_the_shipped_models_are_a_table_on_wide_screens(
     assert heads == ["Model", *prices, "Tokens at most"]
     rows = {
         await row.locator("code").first.inner_text(): row
-        for row in await page.locator("tbody tr").all()
+        for row in await page.locator(
+            "tbody tr:has(code)"
+        ).all()  # others are rules of the one above
     }
     haiku = await rows["claude-haiku-4-5"].inner_text()
     assert "also small-one" in haiku
