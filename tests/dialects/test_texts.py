@@ -117,17 +117,19 @@ def test_texts_say_and_cost_the_same(caller: str, upstream: str) -> None:
         assert played == play_plainly(caller, upstream, body), events
 
 
-def test_a_reply_that_grows_too_large_costs_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_row("caller", [caller for caller, upstream in PAIRS if upstream == "chat"])
+def test_a_reply_that_grows_too_large_costs_the_same(
+    monkeypatch: pytest.MonkeyPatch, caller: str
+) -> None:
     """Whether the usage comes behind it, or nothing."""
     monkeypatch.setattr(first_choice, "MAX_BUFFERED_CHARS", 4000)
     dice, (text, *_, usage) = make_dice(), EVENTS["chat"]
-    for caller in ("messages", "responses"):
-        for last in ((usage,), ()):
-            body = frame([*(text.replace("%s", "x" * 400) for _ in range(20)), *last], "chat")
-            for slices in ([body], random_slices(body, dice)):
-                played = play(open_stream(caller, "chat"), slices)
-                assert played.failure == "The upstream's reply is too large."
-                assert played == play_plainly(caller, "chat", body)
+    for last in ((usage,), ()):
+        body = frame([*(text.replace("%s", "x" * 400) for _ in range(20)), *last], "chat")
+        for slices in ([body], random_slices(body, dice)):
+            played = play(open_stream(caller, "chat"), slices)
+            assert played.failure == "The upstream's reply is too large."
+            assert played == play_plainly(caller, "chat", body)
 
 
 @each_row(("caller", "upstream"), [("messages", "chat"), ("chat", "messages")])
