@@ -1,13 +1,16 @@
-"""`export` and `import` on the command line."""
+"""`export`, `import` and `adopt` on the command line."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import make_cli
 from tests.support.stand_in import SHOWN, URL, stand_in
+
+SESSION = Path(__file__).with_name("sessions") / "adopt.txt"
 
 
 def test_a_ledger_moves_into_a_database_and_back(
@@ -25,3 +28,15 @@ def test_a_ledger_moves_into_a_database_and_back(
     cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')
     cli.done("import", str(again))
     assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
+
+
+def test_what_adopt_writes_passes_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli, session = make_cli(tmp_path, capsys), SESSION.read_text(encoding="utf-8")
+    monkeypatch.chdir(cli.folder)
+    for name, text in re.findall(r"(?ms)^> (\S+)\n(.*?)(?=^[$>] )", session):
+        Path(name).write_text(text, encoding="utf-8")
+    for command, target in re.findall(r"(?m)^\$ (adopt .*?--to (\S+))$\n(?!!.*exists)", session):
+        cli.done(*command.split())
+        assert "gpt-4o" in cli.done("check", "--config", target).out
