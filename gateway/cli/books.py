@@ -29,6 +29,7 @@ from gateway.ledger.records import (
     EntryFilter,
     EntryKind,
     EntryView,
+    EventFilter,
     NotFound,
     Refused,
 )
@@ -169,8 +170,8 @@ def audit(command: Command) -> int:
     LIMIT,
 )
 def events(command: Command, search: str | None, since: int | None, limit: int) -> None:
-    found = command.open_books().events.read_page(search, None, limit + 1)
-    rows = [event for event in found if event.at_ms >= (since or 0)]
+    chosen = EventFilter(search, since_ms=since or 0)
+    rows = command.open_books().events.read_page(chosen, None, limit + 1)
     command.show_latest("event", rows, views.EVENT, limit)
 
 

@@ -219,10 +219,10 @@ class StandingView:
 def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int) -> int | None:
     """Return how many whole days the available balance lasts at the rate of the last week.
 
-    None if nothing was spent in that week or the balance is not positive.
+    0 if the balance is overdrawn or used up, None if nothing was spent in that week from what is left.
     """
-    if spent_week_nano <= 0 or balance_nano <= 0:
-        return None
+    if spent_week_nano <= 0:
+        return 0 if balance_nano < 0 else None
     return max(available_nano, 0) * 7 // spent_week_nano
 
 
@@ -239,6 +239,23 @@ class EventView:
     target: str | None
     detail: str
     address: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """What a list of events is narrowed to; by default nothing."""
+
+    search: str | None = None
+    """A part of the actor, the action, the account or the target."""
+    actor: str | None = None
+    """A part of the actor."""
+    kind: str | None = None
+    """The action's first word: `key` of `key.revoke`."""
+    since_ms: int = 0
+    until_ms: int | None = None
+
+
+EVERY: Final = EventFilter()
 
 
 @dataclass(frozen=True, slots=True)

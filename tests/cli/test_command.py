@@ -22,6 +22,7 @@ from gateway.admin import observations as asking
 from gateway.base.process import ExitCode, describe_version
 from gateway.cli import main
 from gateway.ledger.opening import open_books
+from gateway.ledger.records import EVERY
 from gateway.ledger.versions import VERSION
 from tests import ROOT
 from tests.support.cli import Cli
@@ -201,7 +202,7 @@ def test_events_name_the_user(cli: Cli) -> None:
     assert cli.run("account", "add", "bo", environ=environ).code == 0
     assert cli.run("key", "add", "bo").code == 0
     with open_books(cli.database) as books:
-        events = books.events.read_page(None, None, 9)
+        events = books.events.read_page(EVERY, None, 9)
     assert [(event.actor, event.action) for event in events] == [
         (f"cli ({ME})", "key.add"),
         ("cli (alice via sudo)", "account.add"),

@@ -18,6 +18,7 @@ from gateway.base.process import ExitCode, describe_version
 from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import Shown, find_extras, find_kinds
 from gateway.ledger.opening import open_books
+from gateway.ledger.records import EVERY
 from gateway.ledger.sql.accounts import AccountBook
 from gateway.ledger.versions import VERSION
 from gateway.server.first_start import (
@@ -71,7 +72,7 @@ def test_what_a_first_start_makes_is_noted_under_its_own_name(tmp_path: Path) ->
     config = load(tmp_path, "[billing]\ndemo_credit = 5\n")
     assert make_first_accounts(config, ADDRESS)
     with open_books(config.storage.path) as books:
-        events = books.events.read_page(None, None, 9)
+        events = books.events.read_page(EVERY, None, 9)
     assert {event.actor for event in events} == {"first start"}
     extras = [one for one in find_extras().values() if one.first_start is not None]
     assert len(events) == 3 + len(extras)

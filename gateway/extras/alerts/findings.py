@@ -106,14 +106,13 @@ def judge_providers(books: Books, config: Config) -> Providers:
     for name, group in groupby(rows, key=lambda row: row.provider):
         used = list(group)
         judged = health.judge(used, is_off=config.providers[name].off is not None)
-        lately = {one.upstream_model: one for one in asked[name]}
-        if judged.state == "failing":
-            mine = [one for one in used if one.upstream_model in lately]
-            if words := health.find_alarm(mine):
-                found.failing[name] = f"Provider {name} is {words}."
-            else:
-                found.unknown.add(name)
-        elif judged.state == "working" and health.judge(lately.values()).state != "failing":
+        lately = {one.upstream_model for one in asked[name]}
+        mine = [one for one in used if one.upstream_model in lately]
+        if judged.state == "failing" and (words := health.find_alarm(mine)):
+            found.failing[name] = f"Provider {name} is {words}."
+        elif any(health.has_failed_often(one.latest) for one in (*used, *asked[name])):
+            found.unknown.add(name)
+        elif judged.state == "working":
             found.working[name] = f"Provider {name} works again."
     found.unknown -= found.failing.keys() | found.working.keys()
     return found

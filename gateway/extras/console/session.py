@@ -100,6 +100,7 @@ def _describe_session(books: Books, request: ConsoleRequest, session: SessionVie
         "base_url": None if public_url is None else f"{public_url}/v1",
         "version": find_version(),
         "key_limits": asdict(config.limits),
+        "account_in_flight": config.account_limits.concurrency,
         "models": models,
         "kinds": {model: served[model].makes for model in models},
         "top_up_text": config.billing.top_up_text,

@@ -34,7 +34,7 @@ from gateway.extras.console.state import FinishedAudit, ProcessState
 from gateway.extras.operations import health
 from gateway.ledger.observation_records import LatencyScope, UpstreamView
 from gateway.ledger.opening import find_schema, open_books
-from gateway.ledger.records import AuditReport
+from gateway.ledger.records import AuditReport, EventFilter
 from gateway.ledger.sql.books import Books
 from gateway.upstream.breaker import BreakerState
 
@@ -166,10 +166,17 @@ def _describe_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[st
 @route("GET", "/audit/log", "operator", READERS)
 def list_events(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
-    page, search = read_page(request, int), query.text("search")
-    events = books.events.read_page(search, page.after_number, page.wanted)
-    count = books.events.count(search)
-    return page.answer("events", events, views.EVENT.describe, count=count)
+    page, (first, last) = read_page(request, int), query.days()
+    chosen = EventFilter(
+        query.text("search"),
+        query.text("actor"),
+        query.text("kind"),
+        since_ms=0 if first is None else first * DAY_MS,
+        until_ms=None if last is None else (last + 1) * DAY_MS,
+    )
+    events = books.events.read_page(chosen, page.after_number, page.wanted)
+    count, kinds = books.events.count(chosen), books.events.find_kinds()
+    return page.answer("events", events, views.EVENT.describe, count=count, kinds=kinds)
 
 
 _IDLE: Final[tuple[BreakerState, int]] = ("closed", 0)

@@ -26,7 +26,7 @@ from gateway.ledger.observation_records import (
 from gateway.ledger.sql.books import Books
 
 ALARMING: Final = 3
-"""Failures that it takes to raise an alert."""
+"""Failures that it takes to call a provider failing, and to raise an alert."""
 _LATEST: Final = "in its latest ten minutes"
 """The time span of the rule: the latest slot with calls."""
 
@@ -69,29 +69,26 @@ def judge(
 
     Only the server knows whether a provider is off: its variables and credentials have the keys.
     """
-    latest = _sum(one.latest for one in seen)
+    latest, hour = _sum(one.latest for one in seen), _sum(one.hour for one in seen)
+    today = _sum(one.today for one in seen)
     failures = [one.failure for one in seen if one.failure is not None]
     state, words = _find_state(latest, pause, is_off=is_off)
-    failing = sum(_is_failing(one.latest) for one in seen)
-    if state == "working" and failing:  # working models must not hide failing ones
+    failing = sum(_find_failures(one.latest, one.hour) is not None for one in seen)
+    if state == "working" and (figures := _find_failures(latest, hour)):
+        state, words = "failing", f"failing ({figures})"
+    elif state == "working" and failing:  # working models must not hide failing ones
         state, words = "failing", f"failing for {failing} of {len(seen)} models"
-    hour, today = _sum(one.hour for one in seen), _sum(one.today for one in seen)
     last = max(failures, key=lambda one: one.at_ms, default=None)
     return UpstreamState(state, words, hour, today, last)
 
 
 def find_alarm(seen: Collection[UpstreamView]) -> str | None:
-    """Describe a failure that is worth an alert, of one of a provider's models or of all; else None.
-
-    Half of the latest calls failed, three at least, or all of the hour's: one failure is no alarm.
-    """
+    """Describe a failure that is worth an alert, of all of a provider's models or of one; else None."""
     spans = [(one.latest, one.hour, f" for model {one.upstream_model}") for one in seen]
     latest, hour = _sum(one.latest for one in seen), _sum(one.hour for one in seen)
     for last, hourly, model in ((latest, hour, ""), *spans):
-        if _is_failing(last) and last.failures >= ALARMING:
-            return f"failing{model} ({last.failures} of {last.calls} {_LATEST})"
-        if hourly.failures == hourly.calls >= ALARMING:
-            return f"failing{model} (all {hourly.calls} in the last hour)"
+        if figures := _find_failures(last, hourly):
+            return f"failing{model} ({figures})"
     return None
 
 
@@ -183,11 +180,22 @@ def _find_state(latest: CallSums, pause: Pause | None, *, is_off: bool) -> tuple
         return pause.state, words
     if latest.calls == 0:
         return "not_asked", "not asked yet"
-    if not _is_failing(latest):
-        return "working", "working"
-    return "failing", f"failing ({latest.failures} of {latest.calls} {_LATEST})"
+    failed = f" ({latest.failures} of {latest.calls} failed {_LATEST})" if latest.failures else ""
+    return "working", f"working{failed}"
 
 
-def _is_failing(latest: CallSums) -> bool:
-    """Return whether at least half of the latest calls failed."""
+def has_failed_often(latest: CallSums) -> bool:
+    """Return whether at least half of the latest calls failed, however few they are."""
     return 0 < latest.calls <= latest.failures * 2
+
+
+def _find_failures(latest: CallSums, hour: CallSums) -> str | None:
+    """Return the figures if half of the latest calls failed, three at least, or all of the hour's.
+
+    One failure proves nothing.
+    """
+    if has_failed_often(latest) and latest.failures >= ALARMING:
+        return f"{latest.failures} of {latest.calls} {_LATEST}"
+    if hour.failures == hour.calls >= ALARMING:
+        return f"all {hour.calls} in the last hour"
+    return None

@@ -17,7 +17,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from gateway.ledger.records import MAX_INTEGER, AuditReport, EventView, MoveRecord, NodeView
+from gateway.ledger.records import (
+    EVERY,
+    MAX_INTEGER,
+    AuditReport,
+    EventFilter,
+    EventView,
+    MoveRecord,
+    NodeView,
+)
 from gateway.ledger.sql.accounts import AccountBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.database import Connection, Database, Part, read_script
@@ -27,6 +35,9 @@ from gateway.ledger.sql.observations import ObservationBook
 from gateway.ledger.sql.receipts import ReceiptBook
 
 _SQL: Final = read_script(__file__)
+_PAGE, _COUNT = (
+    _SQL[name].format(chosen=_SQL["chosen events"]) for name in ("page of events", "count events")
+)
 _LAST_CHECKPOINT: Final = "SELECT max(created_ms) FROM checkpoints"
 
 
@@ -87,20 +98,20 @@ MAX_AT_ONCE: Final = 500
 
 
 class EventBook(Part):
-    def read_page(self, search: str | None, before_id: int | None, limit: int) -> list[EventView]:
-        """Return the latest first; `search` is a part of actor, action, account or target."""
+    def read_page(self, chosen: EventFilter, before_id: int | None, limit: int) -> list[EventView]:
+        """Return the latest first."""
         before = MAX_INTEGER if before_id is None else before_id
-        wanted = {"part": _make_pattern(search), "before": before, "limit": limit}
-        events = [
-            EventView(*row) for row in self._database.read_rows(_SQL["page of events"], wanted)
-        ]
+        wanted = {**_describe_filter(chosen), "before": before, "limit": limit}
+        events = [EventView(*row) for row in self._database.read_rows(_PAGE, wanted)]
         return sorted(events, key=lambda event: event.id, reverse=True)
 
-    def count(self, search: str | None) -> int:
-        if search is None:
-            return self._database.read_number("SELECT count(*) FROM events")
-        wanted = {"part": _make_pattern(search)}
-        return self._database.read_number(_SQL["count events"], wanted)
+    def count(self, chosen: EventFilter = EVERY) -> int:
+        return self._database.read_number(_COUNT, _describe_filter(chosen))
+
+    def find_kinds(self) -> list[str]:
+        """Return the first words of all actions, such as `key` of `key.revoke`."""
+        rows = self._database.fetch("SELECT DISTINCT action FROM events")
+        return sorted({action.partition(".")[0] for (action,) in rows})
 
     def find_last(self, action: str, address: str | None = None) -> EventView | None:
         """Return the last event of an action, of anybody or from an address, or None."""
@@ -127,10 +138,21 @@ class EventBook(Part):
         self._database.change(_SQL["keep prices"], (model, prices))
 
 
+def _describe_filter(chosen: EventFilter) -> dict[str, str | int | None]:
+    return {
+        "since": chosen.since_ms,
+        "until": MAX_INTEGER if chosen.until_ms is None else chosen.until_ms,
+        "actor": _make_pattern(chosen.actor),
+        "kind": chosen.kind and f"{_escape(chosen.kind)}.%",
+        "part": _make_pattern(chosen.search),
+    }
+
+
 def _make_pattern(part: str | None) -> str | None:
-    """Return a LIKE pattern with wildcards escaped; LIKE ignores the case of ASCII letters."""
-    if part is None:
-        return None
+    """Return a LIKE pattern; LIKE ignores the case of ASCII letters."""
+    return None if part is None else f"%{_escape(part)}%"
+
+
+def _escape(part: str) -> str:
     # The backslash first, as it escapes the other two.
-    literal = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{literal}%"
+    return part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -122,12 +122,12 @@ async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) 
     """And rests from the fifth failure on; a probe is told only while it is in flight."""
     secret = await add_key(console)
     assert (await console.complete(secret)).status == 200
-    failed = [await fail(console, secret) for _ in range(2)]
-    await wait_counted(console, calls=3)
+    failed = [await fail(console, secret) for _ in range(3)]
+    await wait_counted(console, calls=4)
     providers = await read_providers(console)
     demo, literal = providers["demo"], providers["literal"]
     assert (demo["state"], demo["hour"]) == ("working", {"calls": 1, "failures": 0})
-    assert literal["state_text"] == "failing (2 of 2 in its latest ten minutes)"
+    assert literal["state_text"] == "failing (3 of 3 in its latest ten minutes)"
     assert (literal["breaker"], literal["breaker_seconds"]) == ("closed", 0)
     (model,) = literal["upstream_models"]
     assert (model["model"], model["state"]) == ("broken", "failing")
@@ -135,7 +135,7 @@ async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) 
     assert failure["request_id"] == failed[-1]
     assert failure["reason"] == "connect: Connection refused"
     assert failure["url"] == "http://127.0.0.1:1/deep/v1/chat/completions"
-    failed += [await fail(console, secret) for _ in range(3)]
+    failed += [await fail(console, secret) for _ in range(2)]
     literal = (await read_providers(console))["literal"]
     assert (literal["state"], literal["breaker"]) == ("resting", "open")
     assert 25 <= literal["breaker_seconds"] <= 30

@@ -26,10 +26,17 @@ def see(
 JUDGED: Final[tuple[tuple[UpstreamView, Pause | None, State, str], ...]] = (
     (see(NONE), None, "not_asked", "not asked yet"),
     (see(CallSums(9)), None, "working", "working"),
-    (see(CallSums(9, 4)), None, "working", "working"),
+    (see(CallSums(9, 4)), None, "working", "working (4 of 9 failed in its latest ten minutes)"),
+    (see(CallSums(2, 2)), None, "working", "working (2 of 2 failed in its latest ten minutes)"),
+    (see(CallSums(3, 3), CallSums(1, 1)), None, "failing", "failing (all 3 in the last hour)"),
     (see(CallSums(9, 9)), None, "failing", "failing (9 of 9 in its latest ten minutes)"),
     (see(CallSums(8, 4)), None, "failing", "failing (4 of 8 in its latest ten minutes)"),
-    (see(CallSums(90, 60), CallSums(9, 1)), None, "working", "working"),
+    (
+        see(CallSums(90, 60), CallSums(9, 1)),
+        None,
+        "working",
+        "working (1 of 9 failed in its latest ten minutes)",
+    ),
     (
         see(CallSums(90, 9), CallSums(9, 9)),
         None,

@@ -26,7 +26,7 @@ from gateway.extras.reports.ranks import AccountOrder, RankBook
 from gateway.extras.reports.records import CallFilter, UsageGroup
 from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.records import DatabaseUrl, EntryFilter
+from gateway.ledger.records import DatabaseUrl, EntryFilter, EventFilter
 from gateway.ledger.sql.books import Books
 from tests.extras.postgres.cluster import find_server, run_cluster
 from tests.extras.reports.pages import make_pages
@@ -136,5 +136,6 @@ def _read_one(books: Books, account_id: int) -> None:
 
 
 def _search_events(books: Books, part: str | None) -> None:
-    books.events.count(part)
-    books.events.read_page(part, None, 51)
+    chosen = EventFilter(part)
+    books.events.count(chosen)
+    books.events.read_page(chosen, None, 51)

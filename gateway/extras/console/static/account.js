@@ -30,7 +30,7 @@ export async function account(context) {
       figures([["Held", amount(one.held)], ["Spent today", amount(one.spent_today), "UTC day"], ["Last 7 days", amount(one.spent_7d)],
         ["Last 30 days", amount(one.spent_30d)], ["Last call", time(one.last_used, { none: "never" }), link("All calls", `/console/activity${query({ account: one.name })}`)],
         ["Open sessions", count(one.sessions), link("People", `?people=1`)], ["Created", time(one.created, { day: true })]])),
-    section("Limits", h("p", { class: "hint" }, "For all keys together. Holders can narrow their keys, never widen this."), limitFigures(one)),
+    section("Limits", h("p", { class: "hint" }, "For all keys together. Holders can narrow their keys, never widen this."), limitFigures(one, context.session)),
     section("Keys", one.key_list.length ? keyTable(one.key_list, (key) => rowActions(key, here)) : empty("No keys yet. The holder makes them, or you."),
       h("div", { class: "actions" }, button("Create a key", () => askNew(here)))),
     budgetSection(budgets, budgetPath, context),
@@ -38,12 +38,11 @@ export async function account(context) {
   ];
 }
 
-const none = (name) => (name === "concurrency" ? "account_in_flight" : "no limit");
+/** What holds where an account has no limit of its own. */
+const none = ({ account_in_flight: most }) => (name) => (name === "concurrency" && most ? `${count(most)}, as for every account` : "no limit");
 
-const showLimit = (name, value) => (value === null ? dim(none(name)) : value === 0 ? "no limit" : count(value));
-
-const limitFigures = (one) => figures([
-  ...LIMITS.map(({ name, label }) => [label, showLimit(name, one[name])]),
+const limitFigures = (one, session) => figures([
+  ...LIMITS.map(({ name, label }) => [label, one[name] === null ? dim(none(session)(name)) : one[name] === 0 ? "no limit" : count(one[name])]),
   ["Models", one.models ? one.models.join(", ") : dim("all")],
 ]);
 
@@ -96,7 +95,7 @@ const askLimits = (one, { session, reload }) => ask({
   title: `Limits of ${one.name}`,
   intro: "They count from the next call on, for all keys together.",
   fields: [
-    ...limitFields(one, none, true),
+    ...limitFields(one, none(session), true),
     { name: "models", label: "Models", type: "checks", options: [...new Set([...session.models, ...(one.models ?? [])])],
       value: one.models ?? [], hint: "None chosen: all models, also those added later." },
   ],

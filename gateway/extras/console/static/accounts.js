@@ -49,7 +49,8 @@ async function allKeys({ params, signal, reload }) {
 
 const total = "All accounts";
 
-const lasts = (one) => (one.days_left === null ? dim("–") : one.days_left > 999 ? "over 999 days" : plural(one.days_left, "day"));
+const lasts = ({ days_left: left }) => (left === null ? dim("–") : left > 999 ? "over 999 days"
+  : left ? plural(left, "day") : h("span", { class: "red" }, "0 days"));
 
 const accountTable = (rows, totals) => table({
   caption: "Accounts",

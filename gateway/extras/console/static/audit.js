@@ -8,9 +8,9 @@ import { accountLink, callLink } from "./links.js";
 import { code, dim, empty, figures, head, notice, pager, section, table } from "./ui.js";
 
 export async function audit({ params, signal, reload }) {
-  const search = params.get("search");
+  const chosen = Object.fromEntries(["search", "actor", "kind", "from", "to"].map((name) => [name, params.get(name)]));
   const [report, log] = await Promise.all([
-    get("/audit", signal), get(`/audit/log${query({ search, cursor: params.get("cursor") })}`, signal),
+    get("/audit", signal), get(`/audit/log${query({ ...chosen, cursor: params.get("cursor") })}`, signal),
   ]);
   return [
     head("Audit"),
@@ -23,8 +23,14 @@ export async function audit({ params, signal, reload }) {
       },
     })),
     section("Who did what",
-      filters([{ name: "search", label: "Actor, account, action or target contains", type: "search", value: search }], reload),
-      log.events.length ? logTable(log.events) : empty(search ? "Nothing matches." : "Nothing yet."),
+      filters([
+        { name: "search", label: "Actor, account, action or target contains", type: "search", value: chosen.search },
+        { name: "actor", label: "Who", type: "search", value: chosen.actor },
+        { name: "kind", label: "What", type: "select", value: chosen.kind ?? "", options: [["", "anything"], ...log.kinds.map((one) => [one, one])] },
+        { name: "from", label: "From (UTC)", type: "date", value: chosen.from },
+        { name: "to", label: "To", type: "date", value: chosen.to },
+      ], reload),
+      log.events.length ? logTable(log.events) : empty(Object.values(chosen).some(Boolean) ? "Nothing matches." : "Nothing yet."),
       pager(log.count, "event", log.next_cursor)),
   ];
 }

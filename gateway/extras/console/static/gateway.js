@@ -10,22 +10,27 @@ import { usageChart } from "./usagechart.js";
 export async function gateway({ session, signal }) {
   const [all, usage, own, providers, latency] = await Promise.all([
     get("/gateway", signal), get("/gateway/usage", signal), get("/overview", signal), get("/providers", signal), get("/latency", signal)]);
-  const failing = providers.providers.filter((one) => one.on && one.hour.failures > 0);
+  const failing = providers.providers.filter((one) => one.on && (one.state === "failing" || one.hour.failures >= ALARMING));
+  const slowest = latency.rows.filter(({ hour }) => hour.calls >= REPLIES)
+    .sort((a, b) => b.hour.total_p95_ms - a.hour.total_p95_ms).slice(0, SLOWEST);
   return [
     head("Overview", link("Accounts", "/console/accounts", "button"), link("Usage", "/console/usage", "button")),
     own.notices.filter((one) => !one.code.startsWith("balance")).map(showNotice),
     section("The gateway", figures([
       ["Balances owed", amount(all.owed), "what accounts still have"],
-      !/^0\.0+$/.test(all.overdrawn) && ["Overdrawn", amount(all.overdrawn)],
+      !/^0\.0+$/.test(all.overdrawn) && ["Overdrawn", h("span", { class: "red" }, amount(all.overdrawn)), link("by whom", "/console/accounts?sort=lasts")],
     ].filter(Boolean)), periodTable(all)),
     failing.length > 0 && section("Providers that fail", providerTable(failing)),
-    latency.totals.hour.calls > 0 && section("Slowest in the last hour", slowTable(latency.rows)),
+    slowest.length > 0 && section("Slowest in the last hour", slowTable(slowest)),
     section("Last 30 days", usageChart(usage, "money")),
     section("Most spent in 30 days", topTable("Accounts", "account", all.accounts), topTable("Models", "model", all.models)),
     !all.models.length && !own.first_call && firstSteps(own),
     own.first_call && section("Your own account", balanceCard(own), h("p", null, link("Its calls", `/console/activity?account=${encodeURIComponent(session.account.name)}`))),
   ];
 }
+
+/** As many failures as make a provider fail, see `health.py`. */
+const ALARMING = 3;
 
 const PERIODS = { today: "Today (UTC)", "7d": "7 days", "30d": "30 days" };
 
@@ -65,8 +70,9 @@ const providerTable = (rows) => table({
   rows,
 });
 
-/** As many as the tables of accounts and models have. */
+/** As many as the tables of accounts and models have; fewer replies than that prove nothing. */
 const SLOWEST = 5;
+const REPLIES = 5;
 
 const slowTable = (rows) => table({
   caption: "Slowest in the last hour",
@@ -76,5 +82,5 @@ const slowTable = (rows) => table({
     { label: "First byte p50 / p95", right: true, cell: ({ hour }) => percentiles(hour.first_byte_p50_ms, hour.first_byte_p95_ms) },
     { label: "Total p50 / p95", right: true, cell: ({ hour }) => percentiles(hour.total_p50_ms, hour.total_p95_ms) },
   ],
-  rows: rows.filter(({ hour }) => hour.calls).sort((a, b) => b.hour.total_p95_ms - a.hour.total_p95_ms).slice(0, SLOWEST),
+  rows,
 });
