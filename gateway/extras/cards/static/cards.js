@@ -39,20 +39,24 @@ function payCard({ amounts, minimum, maximum }) {
       name: "amount", label: "Amount", required: true, inputmode: "decimal", value: amounts[0],
       hint: `From ${amountText(minimum)} to ${amountText(maximum)}. You pay at Stripe, and come back here.`,
     }],
-    submit: "Pay by card",
+    submit: payText(amounts[0]),
     run: async (body, idempotencyKey) => {
       const { url } = await api("POST", "/billing/orders", { body, idempotencyKey });
       location.assign(url);
     },
   });
-  const choose = (amount) => {
-    pay.elements.amount.value = amount;
-    pay.dispatchEvent(new Event("input"));
-    pay.requestSubmit();
+  const { amount } = pay.elements;
+  pay.addEventListener("input", () => { pay.querySelector(".primary").textContent = payText(amount.value); });
+  const choose = (chosen) => {
+    amount.value = chosen;
+    amount.dispatchEvent(new Event("input", { bubbles: true }));
+    amount.focus();
   };
   return section("Top up by card",
     h("div", { class: "actions" }, amounts.map((amount) => button(amountText(amount), () => choose(amount)))), pay);
 }
+
+const payText = (amount) => (/^\d+(\.\d+)?$/.test(amount) ? `Pay ${amountText(amount)}` : "Pay by card");
 
 /** Tell what became of the order that the address names, once its page is shown; wait while it is open. */
 async function follow(id, { signal, go }) {

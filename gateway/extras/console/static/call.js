@@ -36,7 +36,7 @@ export async function call({ name: id, session, signal, reload }) {
   if (one.state === "refused") return [up, head("Call"), showRefused(one, session.account.operator)];
   return [
     up,
-    head("Call", session.account.operator && one.cost_nano > 0 && button("Refund", () => askRefund(one, reload)), copyButton(() => one.request_id, "Copy the request id")),
+    head("Call", session.account.operator && charged(one) > 0n && button("Refund", () => askRefund(one, reload)), copyButton(() => one.request_id, "Copy the request id")),
     notice(outcomeKind(one.outcome) && "warn", one.explanation),
     section("How it ended", endFigures(one),
       one.failures?.map((failure) => h("p", { class: "words" }, `The provider ${failure.rejected ? "rejected the request" : "failed"} at `, time(failure.at), ": ", failureWords(failure)))),
@@ -53,11 +53,14 @@ export async function call({ name: id, session, signal, reload }) {
   ];
 }
 
+/** What the call costs after all corrections: nothing is left to give back of a call that was refunded. */
+const charged = (one) => one.corrections.reduce((left, row) => left - BigInt(row.amount_nano), BigInt(one.cost_nano));
+
 const askRefund = (one, reload) => ask({
   title: "Refund",
   intro: ["The call cost ", amountText(one.cost), ". The account gets back what you enter; the same amount is given back once."],
   fields: [
-    { name: "amount", label: `Amount, ${unit()}`, required: true, value: fromNano(BigInt(one.cost_nano) - one.corrections.reduce((sum, row) => sum + BigInt(row.amount_nano), 0n)) },
+    { name: "amount", label: `Amount, ${unit()}`, required: true, value: fromNano(charged(one)) },
     { name: "note", label: "Reason", required: true },
   ],
   submit: "Give back",

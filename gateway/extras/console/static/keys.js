@@ -8,7 +8,7 @@ import { count, unit, utcDay } from "./format.js";
 import { askRevoke, isDead, keyTable, limitFields, readLimits } from "./keytable.js";
 import { button, dim, empty, head, link, pager } from "./ui.js";
 
-const GRACE = [["86400", "for 24 hours"], ["0", "stops now"], ["3600", "for 1 hour"], ["604800", "for 7 days"]];
+const GRACE = [["0", "stops now"], ["3600", "works for 1 hour more"], ["86400", "for 24 hours"], ["604800", "for 7 days"]];
 
 export async function keys(context) {
   const { params, signal } = context;
@@ -106,8 +106,8 @@ function askEdit(key, context) {
 
 const askRotate = (key, context) => ask({
   title: `Rotate ${key.name || key.display}`,
-  intro: "A new key takes over name, models, expiry, budget and the rest of the cap. Put it in place while the old one still works.",
-  fields: [{ name: "grace", label: "The old key", type: "select", options: GRACE, value: "86400" }],
+  intro: "A new key takes over name, models, expiry, budget and the rest of the cap. Let the old one work for a while if it has not leaked, so that you can put the new one in place.",
+  fields: [{ name: "grace", label: "The old key", type: "select", options: GRACE, value: "0" }],
   submit: "Rotate key",
   run: async ({ grace }) => {
     return showNew(context, () => api("POST", `/keys/${encodeURIComponent(key.id)}/rotate`, { body: { grace_seconds: Number(grace) } }));

@@ -72,16 +72,19 @@ function fields(chosen, keys, models, all) {
 
 const withChosen = (options, chosen) => (!chosen || options.some(([value]) => value === chosen) ? options : [...options, [chosen, chosen]]);
 
+/** To other usage of the same days. */
+export const usageUrl = ({ from, to }, chosen) => `/console/usage${query({ ...chosen, from, to })}`;
+
 const NAMES = {
   day: (row) => h("time", { datetime: row.day }, row.day),
   hour: (row) => h("time", { datetime: row.hour }, row.hour.slice(0, 16).replace("T", " ")),
   model: (row) => code(row.model),
-  account: (row) => link(row.account, `/console/usage?${new URLSearchParams({ account: row.account })}`),
+  account: (row) => link(row.account, usageUrl(readFilters(), { account: row.account })),
   provider: (row) => row.provider,
   key: (row) => [row.key_name || "unnamed", " ", code(row.key_display)],
 };
 
-function usageTable(view) {
+export function usageTable(view) {
   if (!view.rows.length) return empty("No calls in this range. Choose a longer one, or fewer filters.");
   const { totals } = view;
   return table({

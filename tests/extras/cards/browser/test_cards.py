@@ -31,9 +31,11 @@ async def test_a_payment_leads_to_its_entry(browser: Browser, tmp_path: Path, ac
         await page.route("**/pay/*", come_back)
         await page.get_by_label("Amount", exact=True).fill("4")
         with witness.expecting(400):
-            await page.get_by_role("button", name="Pay by card").click()
+            await page.get_by_role("button", name="Pay $4").click()
             await page.get_by_text("must be from 5.00 to 100000.00 USD").first.wait_for()
         await page.get_by_role("button", name="$25.00", exact=True).click()
+        assert not stripe.sessions, "an amount is only filled in"
+        await page.get_by_role("button", name="Pay $25.00").click()
         await page.get_by_text("Waiting for the payment").first.wait_for()
         assert list(stripe.sessions) == ["cs_test_1"]
         assert stripe.sessions["cs_test_1"]["amount_total"] == 2500
