@@ -201,15 +201,58 @@ _ENDPOINT: Final = re.compile(
     r"""(?: /chat/completions | /completions | /responses(?:/input_tokens)? | /messages(?:/count_tokens)?
     | /embeddings | /images/(?:generations|edits|variations)
     | /audio/(?:speech|transcriptions|translations) | /rerank | /moderations
-    | (?:(?<=/v1)|(?<=/v2)|(?<=/openai))/models
+    | (?:(?<=/v1)|(?<=/v2)|(?<=/openai))/models | (?<=/v1)/(?:chat|complete|engines) | (?<=/v2)/chat
+    | (?P<ollama>/api/(?:chat|generate|tags|embed|embeddings))
     | (?:/models)?/[^/]+:(?:stream)?(?:generateContent|rawPredict|predict) )$""",
     re.IGNORECASE | re.VERBOSE,
 )
+_AZURE: Final = re.compile(
+    r"(https://[^/]+\.openai\.azure\.com)(?:/openai(?:/deployments/[^/]+)?)?"
+)
+_REPLACED: Final = re.compile(r"[{}<>]")
+_WHOLE_ADDRESS: Final = re.compile(r"https?://[^\s@\\]+", re.IGNORECASE)
 
 
-def refuse_endpoint(address: str) -> None:
-    """Raise ValueError for an address that ends in the path of an endpoint, which is added to it."""
-    base = _ENDPOINT.sub("", address)
-    if base != address:
+def refuse_no_base(address: str) -> None:
+    """Raise ValueError for an address with a variable, or of an endpoint, whose path is added to a base."""
+    if has_variable(address) or _REPLACED.search(address):
+        raise ValueError(
+            "has a variable or a placeholder in it, which nothing replaces: write the address itself"
+        )
+    whole = re.split(r"[?#]", address, maxsplit=1)[0].rstrip("/")
+    found = _ENDPOINT.search(whole)
+    if found and _WHOLE_ADDRESS.fullmatch(whole):
+        base = whole[: found.start()] + ("/v1" if found["ollama"] else "")
+        base = find_base(base) or base
         shown = "it without" if looks_secret(base) else f'base_url = "{base}"'
         raise ValueError(f"ends in the path of an endpoint, which is added to it: write {shown}")
+
+
+_BASES: Final = {
+    "api.anthropic.com": "/v1",
+    "api.groq.com": "/openai/v1",
+    "api.mistral.ai": "/v1",
+    "api.openai.com": "/v1",
+    "api.x.ai": "/v1",
+    "generativelanguage.googleapis.com": "/v1beta/openai",
+    "openrouter.ai": "/api/v1",
+}
+"""The path that addresses of well-known hosts end in. Those that need none, as DeepSeek, are not here."""
+_BASE_PORTS: Final = {"1234": "/v1", "11434": "/v1"}
+"""The same of LM Studio and Ollama, by their ports."""
+_ORIGIN: Final = re.compile(
+    r"https?://(?P<host>[^/:\[\]@]+|\[[^/\]@]*\])(?::(?P<port>\d+))?(?![^/])", re.IGNORECASE
+)
+_TRIED: Final = frozenset({"", "/api", "/openai", "/v1", "/v1beta"})
+"""Paths that are written instead."""
+
+
+def find_base(base_url: str) -> str | None:
+    """Return the address that is meant by one that a well-known provider answers with 404."""
+    if azure := _AZURE.fullmatch(base_url):
+        return f"{azure[1]}/openai/v1"
+    found = _ORIGIN.match(base_url)
+    path = found and (_BASES.get(found["host"].lower()) or _BASE_PORTS.get(found["port"]))
+    if found is None or path is None or base_url[found.end() :] not in _TRIED - {path}:
+        return None
+    return f"{found[0]}{path}"

@@ -60,8 +60,7 @@ def _read_provider(
     found: list[tuple[str, Found]] = []
     for one in settings.pop("api_key", None) or ():
         with problems.collect():
-            check = refuse_address if is_literal(one) else str
-            found.append((one, resolve(place, "api_key", one, look_up, check)))
+            found.append((one, _resolve_key(place, one, look_up)))
     renewal = settings.pop("api_key_refresh", 0), settings.pop("command_env", ())
     off, proxy = None, settings.get("proxy")
     settings["proxy"] = ""
@@ -87,6 +86,11 @@ def _read_provider(
     return records.Provider(
         name=name, api_keys=keys, sources=sources, lacking=lacking, off=off, **settings
     )
+
+
+def _resolve_key(place: Place, value: str, look_up: LookUp) -> Found:
+    check = refuse_address if is_literal(value) else str
+    return resolve(place, "api_key", value, look_up, check)
 
 
 def _find_source(

@@ -72,15 +72,21 @@ def test_what_is_no_toml_is_refused_with_its_line(
     assert str(caught.value).startswith(f"{path}: {problem}")
 
 
+def provide(address: str) -> str:
+    return f'[providers.p]\ndialect = "chat"\nbase_url = "{address}"\n'
+
+
 # Keys that local servers take, and those of vendors; prices of embeddings, audio, and the dearest
 # model; currencies of which a dollar is many.
 USUAL: Final = (
-    *(f'[providers.p]\ndialect = "chat"\nbase_url = "http://h/v1"\napi_key = "{key}"\n' for key in (
+    *(f'{provide("http://h/v1")}api_key = "{key}"\n' for key in (
         "EMPTY", "ollama", "sk-1234", "sk-no-key-required", "sk-proj-Ab_c-xxxx_y", "gsk_aB", "abcd==", "0a.bC", "sk_live_key", "none",
         "sk-abc'", "/aB3dE5fG7hI9+k/Lm=", "/aB3dE5fG7hI9k/LmNo3pQ5rS7tU9vW1", "3f2a8b10-5c1d-4e2f-9a7b-0c1d2e3f4a5b:0123456789abcdef0123456789abcdef",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_123", "AIzaSyA-1234567890abcdefghijklmnopqrstu", "user:pass", "ABCD-1234-EFGH", "p$s#{", "r8_a{b}c",
     )),
-    *(f'[providers.p]\ndialect = "chat"\nbase_url = "https://h/{path}"\n' for path in (
+    *(f'{provide("http://h/v1")}headers = {{ X-A = "{value}" }}\n' for value in ("$5", "{a}, {b}", "https://a/{id}")),
+    *(provide(address) for address in ("https://api.deepseek.com", "https://api.openai.com/eu/v1")),
+    *(provide(f"https://h/{path}") for path in (
         "models", "publishers/anthropic/models", "v1/messages-api", "openai/deployments/m",
     )),
     *(f'[providers.p]\ndialect = "chat"\nbase_url = "http://h/v1"\n[models."a:b@c [d]"]\nroutes = ["p/m"]\n{price}\n' for price in (
@@ -116,6 +122,22 @@ def test_a_doubtful_price_is_warned_of(tmp_path: Path, price: str, said: str) ->
     toml = f'{OPENAI}[models."m"]\nroutes = ["openai/m"]\nprice = {{ {price} }}\n'
     (warning,) = list_warnings(load(tmp_path, toml))
     assert warning.startswith(f'[models."m"] price: {said}')
+
+
+@each_row(
+    ("address", "meant"),
+    [
+        ("https://api.openai.com", "https://api.openai.com/v1"),
+        ("https://api.groq.com/v1", "https://api.groq.com/openai/v1"),
+        ("http://localhost:11434", "http://localhost:11434/v1"),
+        ("https://x.openai.azure.com/openai/deployments/m", "https://x.openai.azure.com/openai/v1"),
+    ],
+)
+def test_an_address_without_its_path_is_warned_of(tmp_path: Path, address: str, meant: str) -> None:
+    (warning,) = list_warnings(load(tmp_path, provide(address)))
+    assert warning.startswith("[providers.p] base_url: every call will get a 404")
+    assert warning.endswith(f'"{meant}"')
+    assert [*list_warnings(load(tmp_path, provide(meant)))] == []
 
 
 @each_row("toml", ["", " \n", "# nothing\n"])
