@@ -56,6 +56,18 @@ def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
         (b"a = $5", "is not valid TOML: write amounts without a sign of a currency"),
         (b"a = 5s", "is not valid TOML: a number has no unit; a text needs quotation marks"),
         (b"a = localhost", "is not valid TOML: a text needs quotation marks (at line 1"),
+        (b"a = 80;", "is not valid TOML: write no ; or , behind a value (at line 1"),
+        (b"a = [1],", "is not valid TOML: write no ; or , behind a value (at line 1"),
+        *(
+            (
+                f"[models.{name}]".encode(),
+                f'is not valid TOML: put the name in quotation marks: [models."{shown}"] (at',
+            )
+            for name, shown in (
+                *((one, one) for one in ("openai/gpt-4o", "gpt 4", "@cf/x", "llama:latest")),
+                (CANARY + "/a", "..."),
+            )
+        ),
         (b"a := 1", "is not valid TOML: write key = value (at line 1"),
         (b"export A=b", "is not valid TOML: write key = value, without export (at line 1"),
         (b'a = "C:\\keys"', "is not valid TOML: write a text with \\ in single quotation marks"),
@@ -218,7 +230,7 @@ def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
 REFUSED: Final = (Path(__file__).with_name("refused.txt"), *ROOT.glob("tests/extras/*/refused.txt"))
 """Texts that are refused, and what is said of each; those of extras are beside their tests.
 
-What is said stands behind ` ! `, or on lines that begin with it; `…` ends one that goes on. The texts below `== A | B`
+What is said stands behind ` ! `, or on lines that begin with it; `…` stands for any text. The texts below `== A | B`
 begin with the lines A and B. `OPENAI` and `MODEL` stand for a provider and a model that are in order.
 """
 ENVIRON: Final = {
@@ -265,8 +277,9 @@ def test_what_is_refused_is_named_by_its_place_without_secrets(tmp_path: Path) -
                 said = refusal(tmp_path, toml, ENVIRON).replace("gateway.toml: ", "")
                 assert not [one for one in (CANARY, PASSWORD) if one in said]
                 for line, wanted in zip(said.splitlines(), told, strict=True):
-                    known, cut, _ = wanted.partition("…")
-                    assert line.startswith(known) if cut else line == wanted
+                    first, cut, last = wanted.partition("…")
+                    assert line.startswith(first) if cut else line == wanted
+                    assert line.endswith(last)
 
 
 @each_row("name", sorted(RESERVED_HEADERS | {"Authorization", "X-API-Key", "HOST"}))
