@@ -109,24 +109,17 @@ async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rate
     # Our keys include a checksum, so made-up ones do not make the ledger look for changes. Others may
     # have been adopted, and then ended.
     if not ids.is_well_formed(secret):
-        refusal = _refuse_malformed(secret)
+        if not secret:
+            hint = "Send one as 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'."
+            raise InvalidKey(hint, "No API key was provided.")
         if secret.startswith(ids.PREFIX) or ids.find_last4(secret) is None:
-            raise refusal
-        raise await explain_end(gateway, ids.digest(secret), refusal)
+            raise InvalidKey
+        raise await explain_end(gateway, ids.digest(secret))
     await catch_up(gateway.ledger)
     digest = ids.digest(secret)
     if gateway.ledger.find_key(digest) is None:
         raise await explain_end(gateway, digest)
     return let_in(call, secret, time.monotonic(), for_money=for_money)
-
-
-def _refuse_malformed(secret: str) -> InvalidKey:
-    if not secret:
-        hint = "Send one as 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'."
-        return InvalidKey(hint, "No API key was provided.")
-    if not secret.startswith(ids.PREFIX):
-        return InvalidKey(f"Keys of this gateway begin with {ids.PREFIX}; this one does not.")
-    return InvalidKey()
 
 
 async def catch_up(ledger: ServingLedger) -> None:
@@ -208,11 +201,9 @@ LOOKUP_SECONDS: Final = 1.0
 """How long the refusal of a wrong key waits: a ledger that hangs must not delay it."""
 
 
-async def explain_end(
-    gateway: Gateway, digest: bytes, unknown: InvalidKey | None = None
-) -> InvalidKey:
+async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:
     """Return the refusal of a key that is not in memory, with the time when it ended if that is known."""
-    unknown = unknown or InvalidKey()
+    unknown = InvalidKey()
     lookups, now = gateway.ended_key_lookups, time.monotonic()
     # Anybody can compute the checksum, so look-ups of made-up keys are limited.
     if lookups.wait_seconds(1, now) > 0:

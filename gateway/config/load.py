@@ -81,7 +81,9 @@ def _read_config(
     storage = None
     if "storage" in root:
         with problems.collect("storage"):
-            storage = _read_storage(file, raw, root["storage"], folder, look_up)
+            storage = _read_storage(
+                file, raw, root["storage"], folder, partial(look_up, meant="address")
+            )
     if storage is None:
         root.pop("storage", None)
     extras = _finish_extras(file, root, look_up if read_keys else None, problems)
@@ -237,5 +239,5 @@ def _read_storage(
     address, reason = resolve(place, "url", url, look_up, databases.read_url)
     if reason is not None:
         needed = "`serve` and all commands need it to find the database"
-        raise place.error("url", f"{reason}, or is empty; {needed}")
+        raise place.error("url", f"{reason}; {needed}")
     return records.Storage(folder / settings["path"], databases.read_url(address), months)

@@ -1,4 +1,4 @@
-"""Warnings of a valid configuration: what may not be meant, prices below the cost, rules that meet.
+"""Warnings of a valid configuration: what may not be meant, such as prices below the cost, rules that meet.
 
 `check` tells them, and so does the log at each start and reload.
 """
@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from gateway.base import money
 from gateway.base.prices import BillTerms, PriceList, PriceRule
 from gateway.base.times import unix_ms
+from gateway.config.mistaken import find_base
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model
 
 
 def list_warnings(config: Config) -> Iterator[str]:
     yield from config.doubts
+    yield from list_lost_bases(config)
     yield from list_losses(config)
     yield from list_conflicts(config)
 
@@ -26,6 +28,16 @@ def warn_of_no_model(config: Config) -> Iterator[str]:
             "No model is on, so callers get an empty list of models. Set a provider's key to"
             " turn its models on."
         )
+
+
+def list_lost_bases(config: Config) -> Iterator[str]:
+    """Yield a warning for each provider whose address is known to be answered with 404."""
+    for one in config.providers.values():
+        if meant := find_base(one.base_url):
+            yield (
+                f"[providers.{quote_key(one.name)}] base_url: every call will get a 404 there; write"
+                f' base_url = "{meant}"'
+            )
 
 
 def list_conflicts(config: Config) -> Iterator[str]:

@@ -7,6 +7,9 @@ repeats what may be a secret.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from gateway.config.reader import looks_secret
@@ -17,21 +20,30 @@ _REFERENCE: Final = re.compile(
         (
             rf"\$(?:env:)?{_NAME}",
             rf"%{_NAME}%",
-            rf"\$?\{{+\s*\$?(?:(?:process\.)?(?:env|ENV|secrets?)[.:])?{_NAME}(?:\s*:?[-?][^}}]*)?\s*\}}+",
+            rf"[$#]?\{{+\s*\$?(?:(?:process\.)?(?:env|secrets?|vars?)[.:])?{_NAME}(?:\s*:?[-?][^}}]*)?\s*\}}+",
             rf"(?:os\.)?environ[/.]{_NAME}",
             rf"""(?:os\.|process\.)?env(?:iron)?\[["']{_NAME}["']\]""",
             rf"""os\.(?:getenv|environ\.get)\(["']{_NAME}["'].*\)""",
             rf"process\.env\.{_NAME}",
-            rf"env(?:://|[:/.]|\s+)\s*{_NAME}",
+            rf"(?:System\.|Environment\.)?get(?:env|EnvironmentVariable)\(\s*[\"']?{_NAME}[\"']?\s*\)",
+            rf"(?:Deno\.env\.get|import\.meta\.env)[.(\[][\"']?{_NAME}[\"']?[)\]]?",
+            rf"!?env(?:://|[:/.]|\s+)\s*{_NAME}",
             rf"env\(\s*[\"']?{_NAME}[\"']?\s*\)",
         )
     ),
     re.IGNORECASE,
 )
 """How other programs' files name a variable."""
-_WITHIN: Final = re.compile(rf"\$\{{{_NAME}[^}}]*\}}")
-_BARE: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:[A-Za-z0-9]+_)+(?i:api_?key)(?:_\d+)?")
-_OTHER_PLACE: Final = re.compile(r"(file|command):(?!//)", re.IGNORECASE)
+_WITHIN: Final = re.compile(
+    rf"[$#]\{{{_NAME}[^}}]*\}}|\{{\{{[^{{}}]*\}}\}}|(?:os\.environ|process\.env)[./\[]",
+    re.IGNORECASE,
+)
+_SCHEMES: Final = re.compile(r"(?:api-?key|basic|bearer|key|token)\s+", re.IGNORECASE)
+_BARE: Final = re.compile(
+    r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:[A-Z0-9]+-)+(?:KEY|TOKEN|SECRET)"
+    r"|(?:[A-Za-z0-9]+_)+(?i:api_?key)(?:_\d+)?"
+)
+_OTHER_PLACE: Final = re.compile(r"(file|command):", re.IGNORECASE)
 _QUOTES: Final = "\"'“”„‘’«»"
 _PLACEHOLDER: Final = re.compile(
     r"""\.{3} | … | \*{3} | ^(?:[a-z]+[-_])*x{3,}$ | ^<.*>$ | ^\[.*\]$
@@ -41,7 +53,25 @@ _PLACEHOLDER: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _ASSIGNED: Final = re.compile(r"(?:export\s+)?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\s*=\s*[^=\s]")
-_SCHEME: Final = re.compile(r"(bearer|basic|authorization)[\s:]", re.IGNORECASE)
+_SCHEME: Final = re.compile(
+    r"((?:bearer|basic|token|key|api-?key)(?=\s)|(?:authorization|x-api-key|api-key)(?=:))",
+    re.IGNORECASE,
+)
+_WORD: Final = re.compile(r"[\x21-\x7e]+")
+_NOTHING: Final = re.compile(r"None|null|NULL|nil|undefined")
+_HOME_PATH: Final = re.compile(r"~(/.+)")
+_PATH: Final = re.compile(
+    r"""\.{1,2}/.+ | [A-Z]:\\.+ | file://.+
+    | /(?:app|data|etc|home|keys|mnt|opt|private|root|run|secrets|srv|tmp|usr|var|Users|Volumes)/[^+=]+
+    | @ (?=.*(?:[./]|file|key|token|secret)) [\w./~-]+ | [\w-]+\.(?:env|json|key|pem|toml|txt|ya?ml)""",
+    re.VERBOSE,
+)
+_PLAIN_PATH: Final = re.compile(r"/[a-z]{2,}(?:/[\w.@-]+)+")
+_ELSEWHERE: Final = re.compile(
+    r"""(?:vault|secretref|secretsmanager|keyvault|ssm|sops|keyring|keychain|(?:arn|aws|gcp|azure):[a-z]+):(?!//)
+    | \{file: | !(?:secret|vault|ssm)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 def find_variable(text: str) -> str | None:
@@ -50,37 +80,109 @@ def find_variable(text: str) -> str | None:
     return next(filter(None, found.groups())) if found else None
 
 
-def refuse_no_secret(secret: str, holder: str, *, is_written: bool) -> None:
-    """Raise ValueError if a text cannot be the secret that it stands for; `holder` says what holds it.
+def has_variable(text: str) -> bool:
+    """Tell whether a text is a variable of other programs' files, has one in it, or one behind "Bearer"."""
+    bare = _SCHEMES.sub("", text.strip(), count=1)
+    return find_variable(bare) is not None or _WITHIN.search(text) is not None
 
-    `is_written`: in the file itself, where it may have been meant as a place.
-    """
-    text, where = secret.strip(), "" if is_written else f" in {holder}"
-    if text[:1] and (text[0] in _QUOTES or text[-1] in _QUOTES):
-        raise ValueError(f"has quotation marks of its own{where}: write it without them")
-    if name := find_variable(text):
-        raise ValueError(_advise(name, f"names a variable in another program's way{where}"))
-    if found := _WITHIN.search(text):
-        raise ValueError(_advise(found[1], f"has a variable in it{where}, which nothing replaces"))
-    if "://" not in text and _PLACEHOLDER.search(text):
-        raise ValueError(
-            f"is a placeholder{where}: write env:NAME, with the key in the variable NAME, or leave it"
-            " out where none is needed"
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """Why a text cannot be the secret that it stands for."""
+
+    problem: str
+    """Says so of the text, as "is a placeholder"."""
+    write: str
+    """What to write in gateway.toml, if the text stands there."""
+    hold: str = "the {}"
+    """What has to be in the variable or the file, if the text is in one; {} says what is meant."""
+
+
+_BEHIND: Final = ("write what stands behind it", "what stands behind it")
+_OTHER_PROGRAM: Final = (
+    "names a place in another program",
+    "write command:PROGRAM, which prints it, or file:PATH",
+)
+
+
+def find_mistake(secret: str) -> Mistake | None:
+    """Return why a text cannot be a secret, wherever it comes from."""
+    return next(_list_mistakes(secret), None)
+
+
+def _list_mistakes(secret: str) -> Iterator[Mistake]:
+    text = secret.strip()
+    if len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES:
+        yield Mistake(
+            "has quotation marks of its own", "write it without them", "the {} without them"
         )
-    if is_written and _BARE.fullmatch(text):
-        raise ValueError(_advise(text, "is the name of a variable"))
-    if is_written and (other := _OTHER_PLACE.match(text)):
-        raise ValueError(f"names a place in other letters: write {other[1].lower()}:...")
+    if name := find_variable(text):
+        yield Mistake("names a variable in another program's way", _name_variable(name))
+    if _WITHIN.search(text):
+        yield Mistake(
+            "has a variable in it, which nothing replaces",
+            "put the whole text into a variable, and write env:NAME",
+            "the whole {}",
+        )
+    if "://" not in text and _PLACEHOLDER.search(text):
+        yield Mistake(
+            "is a placeholder",
+            "write env:NAME, with the key in the variable NAME, or leave it out where none is needed",
+        )
     if text.startswith(("$(", "`")):
-        raise ValueError(f"is a shell's command{where}: write command:PROGRAM, or file:PATH")
+        yield Mistake("is a shell's command", "write command:PROGRAM, or file:PATH")
     if _ASSIGNED.match(text):
-        raise ValueError(f"begins with a variable's name and ={where}: write what stands behind it")
+        yield Mistake("begins with a variable's name and =", *_BEHIND)
     if scheme := _SCHEME.match(text):
-        raise ValueError(f"begins with {scheme[1].title()}{where}: write what stands behind it")
+        yield Mistake(f"begins with {scheme[1].title()}", *_BEHIND)
+    # Most secrets become a header's value, where a line break would begin another header.
+    if not _WORD.fullmatch(secret):
+        yield Mistake(
+            "is not one word of printable ASCII", "write it without spaces and line breaks"
+        )
 
 
-def _advise(name: str, problem: str) -> str:
-    return f"{problem}: write env:{'NAME' if looks_secret(name) else name}"
+def refuse_no_secret(secret: str) -> None:
+    """Raise ValueError if a text of gateway.toml cannot be the secret that it stands for."""
+    for mistake in chain(_list_places(secret.strip()), _list_mistakes(secret)):
+        raise ValueError(f"{mistake.problem}: {mistake.write}")
+
+
+def _list_places(text: str) -> Iterator[Mistake]:
+    """Yield what a text is that names the place of a secret, or says that there is none."""
+    if _BARE.fullmatch(text) and not _PLACEHOLDER.search(text):
+        yield Mistake("is the name of a variable", _name_variable(text.replace("-", "_")))
+    if _NOTHING.fullmatch(text):
+        yield Mistake(f"is {text}, which would be sent", "leave it out where none is needed")
+    if home := _HOME_PATH.fullmatch(text):
+        yield Mistake("is a path", _name_file(f"$HOME{home[1]}"))
+    if _PATH.fullmatch(text) or (_PLAIN_PATH.fullmatch(text) and not looks_secret(text)):
+        yield Mistake("is a path", _name_file(text.removeprefix("@")))
+    if other := _OTHER_PLACE.match(text):
+        yield Mistake("names a place in other letters", f"write {other[1].lower()}:...")
+    if _ELSEWHERE.match(text):
+        yield Mistake(*_OTHER_PROGRAM)
+
+
+def _name_variable(name: str) -> str:
+    return f"write env:{'NAME' if looks_secret(name) else name}"
+
+
+def _name_file(path: str) -> str:
+    return f"write file:{'PATH' if looks_secret(path) else path}"
+
+
+_ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+
+
+def refuse_address(key: str) -> None:
+    """Raise ValueError for an address in the place of a provider's key."""
+    if found := _ADDRESS.match(key):
+        if found[1].lower().startswith("http"):
+            raise ValueError(
+                "is an address, which belongs in base_url: write env:NAME, with the key in it"
+            )
+        raise ValueError(": ".join(_OTHER_PROGRAM))
 
 
 _PATTERN: Final = re.compile(r"\*|^\^|\$$|<.*>|\{.*\}", re.DOTALL)
@@ -99,15 +201,58 @@ _ENDPOINT: Final = re.compile(
     r"""(?: /chat/completions | /completions | /responses(?:/input_tokens)? | /messages(?:/count_tokens)?
     | /embeddings | /images/(?:generations|edits|variations)
     | /audio/(?:speech|transcriptions|translations) | /rerank | /moderations
-    | (?:(?<=/v1)|(?<=/v2)|(?<=/openai))/models
+    | (?:(?<=/v1)|(?<=/v2)|(?<=/openai))/models | (?<=/v1)/(?:chat|complete|engines) | (?<=/v2)/chat
+    | (?P<ollama>/api/(?:chat|generate|tags|embed|embeddings))
     | (?:/models)?/[^/]+:(?:stream)?(?:generateContent|rawPredict|predict) )$""",
     re.IGNORECASE | re.VERBOSE,
 )
+_AZURE: Final = re.compile(
+    r"(https://[^/]+\.openai\.azure\.com)(?:/openai(?:/deployments/[^/]+)?)?"
+)
+_REPLACED: Final = re.compile(r"[{}<>]")
+_WHOLE_ADDRESS: Final = re.compile(r"https?://[^\s@\\]+", re.IGNORECASE)
 
 
-def refuse_endpoint(address: str) -> None:
-    """Raise ValueError for an address that ends in the path of an endpoint, which is added to it."""
-    base = _ENDPOINT.sub("", address)
-    if base != address:
+def refuse_no_base(address: str) -> None:
+    """Raise ValueError for an address with a variable, or of an endpoint, whose path is added to a base."""
+    if has_variable(address) or _REPLACED.search(address):
+        raise ValueError(
+            "has a variable or a placeholder in it, which nothing replaces: write the address itself"
+        )
+    whole = re.split(r"[?#]", address, maxsplit=1)[0].rstrip("/")
+    found = _ENDPOINT.search(whole)
+    if found and _WHOLE_ADDRESS.fullmatch(whole):
+        base = whole[: found.start()] + ("/v1" if found["ollama"] else "")
+        base = find_base(base) or base
         shown = "it without" if looks_secret(base) else f'base_url = "{base}"'
         raise ValueError(f"ends in the path of an endpoint, which is added to it: write {shown}")
+
+
+_BASES: Final = {
+    "api.anthropic.com": "/v1",
+    "api.groq.com": "/openai/v1",
+    "api.mistral.ai": "/v1",
+    "api.openai.com": "/v1",
+    "api.x.ai": "/v1",
+    "generativelanguage.googleapis.com": "/v1beta/openai",
+    "openrouter.ai": "/api/v1",
+}
+"""The path that addresses of well-known hosts end in. Those that need none, as DeepSeek, are not here."""
+_BASE_PORTS: Final = {"1234": "/v1", "11434": "/v1"}
+"""The same of LM Studio and Ollama, by their ports."""
+_ORIGIN: Final = re.compile(
+    r"https?://(?P<host>[^/:\[\]@]+|\[[^/\]@]*\])(?::(?P<port>\d+))?(?![^/])", re.IGNORECASE
+)
+_TRIED: Final = frozenset({"", "/api", "/openai", "/v1", "/v1beta"})
+"""Paths that are written instead."""
+
+
+def find_base(base_url: str) -> str | None:
+    """Return the address that is meant by one that a well-known provider answers with 404."""
+    if azure := _AZURE.fullmatch(base_url):
+        return f"{azure[1]}/openai/v1"
+    found = _ORIGIN.match(base_url)
+    path = found and (_BASES.get(found["host"].lower()) or _BASE_PORTS.get(found["port"]))
+    if found is None or path is None or base_url[found.end() :] not in _TRIED - {path}:
+        return None
+    return f"{found[0]}{path}"

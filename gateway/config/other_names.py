@@ -35,6 +35,8 @@ _OTHERS: Final[Mapping[str, str]] = {
     "storage": "database db",
 }
 """By our names."""
+_LIKE: Final = 0.65
+"""How like a name a typing error has to be: "moderation" is not meant for "completion"."""
 
 
 def find_meant(name: str, known: Iterable[str], others: Mapping[str, str] = _OTHERS) -> str | None:
@@ -43,4 +45,4 @@ def find_meant(name: str, known: Iterable[str], others: Mapping[str, str] = _OTH
 
     names, plain = list(known), name.lower().replace("-", "_").replace(" ", "_")
     found = [one for one in names if plain in (one, *others.get(one, "").split())]
-    return next(iter((*found, *difflib.get_close_matches(name, names, n=1))), None)
+    return next(iter((*found, *difflib.get_close_matches(name, names, n=1, cutoff=_LIKE))), None)

@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 
 from gateway.config import records
 from gateway.config.authorities import Authorities
+from gateway.config.mistaken import refuse_address
 from gateway.config.models import find_lack
 from gateway.config.reader import Place, Problems, quote_key, read_table
-from gateway.config.secrets import COMMAND, Found, LookUp, resolve, split_command
+from gateway.config.secrets import COMMAND, Found, LookUp, is_literal, resolve, split_command
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy
 from gateway.dialects.wire.records import DEMO
@@ -59,7 +60,7 @@ def _read_provider(
     found: list[tuple[str, Found]] = []
     for one in settings.pop("api_key", None) or ():
         with problems.collect():
-            found.append((one, resolve(place, "api_key", one, look_up)))
+            found.append((one, _resolve_key(place, one, look_up)))
     renewal = settings.pop("api_key_refresh", 0), settings.pop("command_env", ())
     off, proxy = None, settings.get("proxy")
     settings["proxy"] = ""
@@ -85,6 +86,11 @@ def _read_provider(
     return records.Provider(
         name=name, api_keys=keys, sources=sources, lacking=lacking, off=off, **settings
     )
+
+
+def _resolve_key(place: Place, value: str, look_up: LookUp) -> Found:
+    check = refuse_address if is_literal(value) else str
+    return resolve(place, "api_key", value, look_up, check)
 
 
 def _find_source(

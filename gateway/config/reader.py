@@ -106,7 +106,7 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 def _describe_syntax(error: Exception, text: str) -> str:
     if isinstance(error, tomllib.TOMLDecodeError):
         where = str(error).rpartition(" (at ")[2]
-        if meant := explain_syntax(str(error), text):
+        if meant := explain_syntax(str(error), text, looks_secret):
             return f"{meant} (at {where}"
         return f"{HIDDEN} (at {where}" if looks_secret(str(error)) else str(error)
     return "a number is too long" if not isinstance(error, RecursionError) else "nested too deeply"

@@ -13,13 +13,12 @@ from typing import Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
 from gateway.base.process import READ, find_obstacle, name_group
-from gateway.config.mistaken import refuse_no_secret
+from gateway.config.mistaken import find_mistake, refuse_no_secret
 from gateway.config.reader import Place, looks_secret, quote_key
 from gateway.extension import find_extras, find_missing, find_tables
 
 COMMAND: Final = "command:"
 """The beginning of a key's place if a command prints the key."""
-_SECRET = re.compile(r"[\x21-\x7e]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"(env|file|command):.")
 _SECRET_HEADER = re.compile(r"auth|cookie|credential|key|password|secret|token", re.IGNORECASE)
@@ -74,20 +73,31 @@ def provider_keys(value: object) -> tuple[str, ...]:
     return places
 
 
-def resolve_secret(value: str, folder: Path, environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the secret and None, or "" and the reason why the provider is off."""
+def resolve_secret(
+    value: str, folder: Path, environ: Mapping[str, str], meant: str = "key"
+) -> tuple[str, str | None]:
+    """Return the secret and None, or "" and the reason why the provider is off; `meant` says what it is.
+
+    Raises ValueError for what the operator can see in gateway.toml itself, and for a file that cannot be
+    read. What is wrong in a variable or a file does not keep the gateway from its start.
+    """
     if value.startswith(COMMAND):
         return "", None  # it is run while the gateway serves
     kind, _, rest = value.partition(":")
     if kind == "env" and rest:
-        found = environ.get(rest, "").strip()
-        if not found:
-            return "", f"the environment variable {rest} is not set"
-        return check_secret(found, f"the environment variable {rest}"), None
-    if kind == "file" and rest:
+        secret, holder = environ.get(rest, "").strip(), f"environment variable {rest}"
+        if not secret:
+            return "", f"the {holder} is {'empty' if rest in environ else 'not set'}"
+        ask = f"set {rest} to"
+    elif kind == "file" and rest:
         path = folder / expand_variables(rest, environ)
-        return check_secret(_read_secret(path), f"the file {path}"), None
-    return check_secret(value, "it", is_written=True), None
+        secret, holder, ask = _read_secret(path), f"file {path}", "write into it"
+    else:
+        refuse_no_secret(value)
+        return value, None
+    if mistake := find_mistake(secret):
+        return "", f"the {holder} {mistake.problem}: {ask} {mistake.hold.format(meant)}"
+    return secret, None
 
 
 Found = tuple[str, str | None]
@@ -146,18 +156,6 @@ def _read_secret(path: Path) -> str:
     except OSError as error:
         reason = find_obstacle(path, READ) or error.strerror
         raise ValueError(f"cannot be read from {path}: {reason}") from error
-
-
-def check_secret(secret: str, holder: str, *, is_written: bool = False) -> str:
-    """Return a secret that may be sent; `holder` names its source in errors.
-
-    `is_written`: it stands in the file itself.
-    """
-    refuse_no_secret(secret, holder, is_written=is_written)
-    # Most secrets become a header's value, where a line break would begin another header.
-    if not _SECRET.fullmatch(secret):
-        raise ValueError(f"must be one word of printable ASCII, which {holder} does not hold")
-    return secret
 
 
 def find_literals(raw: Mapping[str, Any]) -> list[str]:

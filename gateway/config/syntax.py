@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 _VALUE: Final = r"[=\[,]\s*"
 _END: Final = r"\s*(?:[,}\]#]|$)"
 _MEANT: Final = (
     (r"[“”„‘’«»]", 'it has curly quotation marks; write straight ones: "'),
+    (
+        r"^\s*\[+\s*models\.(?P<name>[^\"'\]]+?)\s*\]",
+        'put the name in quotation marks: [models."NAME"]',
+    ),
+    (
+        r"^\s*\[+\s*providers\.(?P<name>[^\"'\]]+?)\s*\]",
+        'put the name in quotation marks: [providers."NAME"]',
+    ),
     (rf"{_VALUE}(?:True|TRUE|[Yy]es|YES|[Oo]n|ON){_END}", "write true"),
     (rf"{_VALUE}(?:False|FALSE|[Nn]o|NO|[Oo]ff|OFF){_END}", "write false"),
     (rf"{_VALUE}(?:None|null|NULL|nil){_END}", "there is no such value; leave the key out"),
@@ -21,6 +30,7 @@ _MEANT: Final = (
     (rf"{_VALUE}\d+,\d+{_END}", "write a point before decimals, as in 0.15"),
     (rf"{_VALUE}(?:\.\d|\d+\.(?!\d))", "write digits on both sides of the point, as in 0.5"),
     (rf"{_VALUE}[$€£¥]", "write amounts without a sign of a currency"),
+    (r"=\s*(?:[^\[{\s#].*|\[.*\])[;,]\s*(?:#.*)?$", "write no ; or , behind a value"),
     (rf"{_VALUE}\d[\d._]*\s*[A-Za-z%$€]", "a number has no unit; a text needs quotation marks"),
     (r"^\s*[\w.-]+\s*(?::=|=>|==)", "write key = value"),
     (r"^\s*export\s", "write key = value, without export"),
@@ -31,14 +41,21 @@ _MEANT: Final = (
 """Patterns of a line, and what to say of the first one that is in it."""
 
 
-def explain_syntax(problem: str, text: str) -> str | None:
-    """Say what was meant in the line that a parser names; None if that is not known."""
+def explain_syntax(problem: str, text: str, looks_secret: Callable[[str], bool]) -> str | None:
+    """Say what was meant in the line that a parser names; None if that is not known.
+
+    What `looks_secret` is not repeated.
+    """
     found = re.search(r"\(at line (\d+), column \d+\)$", problem)
     lines = text.splitlines()
     if problem.startswith("Cannot") or not lines:  # well formed, but twice
         return None
     line = lines[min(int(found[1]), len(lines)) - 1] if found else lines[-1]
-    return next((meant for pattern, meant in _MEANT if re.search(pattern, line)), None)
+    for pattern, meant in _MEANT:
+        if found := re.search(pattern, line):
+            name = found.groupdict().get("name", "")
+            return meant.replace("NAME", "..." if looks_secret(name) else name)
+    return None
 
 
 def explain_encoding(error: UnicodeDecodeError) -> str:

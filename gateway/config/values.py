@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from gateway.base.addresses import Network
 from gateway.base.prices import name_tier
 from gateway.base.times import maybe_seconds, read_date, read_hours, read_weekdays
-from gateway.config.mistaken import find_variable, refuse_endpoint, refuse_pattern
+from gateway.config.mistaken import has_variable, refuse_no_base, refuse_pattern
 from gateway.config.reader import Read, Setting, show, suggest
 from gateway.config.scalars import integer, matching, text
 
@@ -76,9 +76,9 @@ def base_url(value: object) -> str:
 
 def provider_url(value: object) -> str:
     """Read a provider's address, to which the paths of endpoints are added."""
-    address = base_url(value)
-    refuse_endpoint(address)
-    return address
+    if isinstance(value, str):
+        refuse_no_base(value)  # first: of an endpoint's address with a query more can be said
+    return base_url(value)
 
 
 def duration(value: object) -> int:
@@ -219,7 +219,7 @@ def _check_header(name: str, content: object) -> None:
     # A line break in a value would begin another header.
     if not isinstance(content, str) or not _PRINTABLE.fullmatch(content):
         raise ValueError(f"must have printable ASCII on one line as the value of {show(name)}")
-    if find_variable(content):
+    if has_variable(content):
         raise ValueError(
             f"has a variable as the value of {show(name)}, but is sent as it is written: a key belongs"
             " in api_key"

@@ -57,9 +57,21 @@ def show(config: object, part: str, folder: Path) -> str:
 
 def read(folder: Path, block: str) -> str:
     """Load the text of a block; return the block with the values that its parts have."""
-    for name, content in (("secret", URL), ("key", CANARY), ("proxy", PROXY)):
+    for name, content in (
+        ("secret", URL),
+        ("key", CANARY),
+        ("proxy", PROXY),
+        ("lines", f"{CANARY}\n{CANARY}"),
+    ):
         (folder / name).write_text(f"{content}\n", encoding="utf-8")
     environ = {"DATABASE_URL": f"{URL}\n", "HOOK": "https://a.example/b", "SECRET": CANARY}
+    environ |= {
+        "DOTS": "your-api-key",
+        "QUOTED": f'"{CANARY}"',
+        "BEARER": f"Bearer {CANARY}",
+        "WITHIN": "sk-${X}",
+        "MARKED": 'p@ss"',
+    }
     environ |= {"SECOND": CANARY, "EMPTY": " \n", "PROXY": PROXY, "FOLDER": str(folder)}
     lines = [line for line in block.split("\n") if not line.startswith("= ")]
     config = load(folder, "\n".join(lines).replace("OPENAI", OPENAI), environ)

@@ -56,6 +56,18 @@ def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
         (b"a = $5", "is not valid TOML: write amounts without a sign of a currency"),
         (b"a = 5s", "is not valid TOML: a number has no unit; a text needs quotation marks"),
         (b"a = localhost", "is not valid TOML: a text needs quotation marks (at line 1"),
+        (b"a = 80;", "is not valid TOML: write no ; or , behind a value (at line 1"),
+        (b"a = [1],", "is not valid TOML: write no ; or , behind a value (at line 1"),
+        *(
+            (
+                f"[models.{name}]".encode(),
+                f'is not valid TOML: put the name in quotation marks: [models."{shown}"] (at',
+            )
+            for name, shown in (
+                *((one, one) for one in ("openai/gpt-4o", "gpt 4", "@cf/x", "llama:latest")),
+                (CANARY + "/a", "..."),
+            )
+        ),
         (b"a := 1", "is not valid TOML: write key = value (at line 1"),
         (b"export A=b", "is not valid TOML: write key = value, without export (at line 1"),
         (b'a = "C:\\keys"', "is not valid TOML: write a text with \\ in single quotation marks"),
@@ -72,13 +84,21 @@ def test_what_is_no_toml_is_refused_with_its_line(
     assert str(caught.value).startswith(f"{path}: {problem}")
 
 
+def provide(address: str) -> str:
+    return f'[providers.p]\ndialect = "chat"\nbase_url = "{address}"\n'
+
+
 # Keys that local servers take, and those of vendors; prices of embeddings, audio, and the dearest
 # model; currencies of which a dollar is many.
 USUAL: Final = (
-    *(f'[providers.p]\ndialect = "chat"\nbase_url = "http://h/v1"\napi_key = "{key}"\n' for key in (
-        "EMPTY", "ollama", "sk-1234", "sk-no-key-required", "sk-proj-Ab_c-xxxx_y", "gsk_aB", "abcd==", "0a.bC", "sk_live_key",
+    *(f'{provide("http://h/v1")}api_key = "{key}"\n' for key in (
+        "EMPTY", "ollama", "sk-1234", "sk-no-key-required", "sk-proj-Ab_c-xxxx_y", "gsk_aB", "abcd==", "0a.bC", "sk_live_key", "none",
+        "sk-abc'", "/aB3dE5fG7hI9+k/Lm=", "/aB3dE5fG7hI9k/LmNo3pQ5rS7tU9vW1", "3f2a8b10-5c1d-4e2f-9a7b-0c1d2e3f4a5b:0123456789abcdef0123456789abcdef",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_123", "AIzaSyA-1234567890abcdefghijklmnopqrstu", "user:pass", "ABCD-1234-EFGH", "p$s#{", "r8_a{b}c",
     )),
-    *(f'[providers.p]\ndialect = "chat"\nbase_url = "https://h/{path}"\n' for path in (
+    *(f'{provide("http://h/v1")}headers = {{ X-A = "{value}" }}\n' for value in ("$5", "{a}, {b}", "https://a/{id}")),
+    *(provide(address) for address in ("https://api.deepseek.com", "https://api.openai.com/eu/v1")),
+    *(provide(f"https://h/{path}") for path in (
         "models", "publishers/anthropic/models", "v1/messages-api", "openai/deployments/m",
     )),
     *(f'[providers.p]\ndialect = "chat"\nbase_url = "http://h/v1"\n[models."a:b@c [d]"]\nroutes = ["p/m"]\n{price}\n' for price in (
@@ -114,6 +134,22 @@ def test_a_doubtful_price_is_warned_of(tmp_path: Path, price: str, said: str) ->
     toml = f'{OPENAI}[models."m"]\nroutes = ["openai/m"]\nprice = {{ {price} }}\n'
     (warning,) = list_warnings(load(tmp_path, toml))
     assert warning.startswith(f'[models."m"] price: {said}')
+
+
+@each_row(
+    ("address", "meant"),
+    [
+        ("https://api.openai.com", "https://api.openai.com/v1"),
+        ("https://api.groq.com/v1", "https://api.groq.com/openai/v1"),
+        ("http://localhost:11434", "http://localhost:11434/v1"),
+        ("https://x.openai.azure.com/openai/deployments/m", "https://x.openai.azure.com/openai/v1"),
+    ],
+)
+def test_an_address_without_its_path_is_warned_of(tmp_path: Path, address: str, meant: str) -> None:
+    (warning,) = list_warnings(load(tmp_path, provide(address)))
+    assert warning.startswith("[providers.p] base_url: every call will get a 404")
+    assert warning.endswith(f'"{meant}"')
+    assert [*list_warnings(load(tmp_path, provide(meant)))] == []
 
 
 @each_row("toml", ["", " \n", "# nothing\n"])
@@ -194,20 +230,16 @@ def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
 REFUSED: Final = (Path(__file__).with_name("refused.txt"), *ROOT.glob("tests/extras/*/refused.txt"))
 """Texts that are refused, and what is said of each; those of extras are beside their tests.
 
-What is said stands behind ` ! `, or on lines that begin with it; `…` ends one that goes on. The texts below `== A | B`
+What is said stands behind ` ! `, or on lines that begin with it; `…` stands for any text. The texts below `== A | B`
 begin with the lines A and B. `OPENAI` and `MODEL` stand for a provider and a model that are in order.
 """
 ENVIRON: Final = {
-    "BROKEN": f"{CANARY}\x00",
     "EMPTY": " ",
-    "QUOTED": f'"{CANARY}"',
-    "DOTS": "sk-...",
     "OTHER": f"https://{PASSWORD}",
     "TWO": f"postgresql://a b:{PASSWORD}",
 }
 FILES: Final = {
     "empty.key": b"\n",
-    "lines.key": f"{CANARY}\n{CANARY}\n".encode(),
     "binary.key": b"\xff\xfe" + CANARY.encode(),
     "der.pem": b"\x30\x82\x01\x0a",
     "damaged.pem": b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
@@ -245,8 +277,9 @@ def test_what_is_refused_is_named_by_its_place_without_secrets(tmp_path: Path) -
                 said = refusal(tmp_path, toml, ENVIRON).replace("gateway.toml: ", "")
                 assert not [one for one in (CANARY, PASSWORD) if one in said]
                 for line, wanted in zip(said.splitlines(), told, strict=True):
-                    known, cut, _ = wanted.partition("…")
-                    assert line.startswith(known) if cut else line == wanted
+                    first, cut, last = wanted.partition("…")
+                    assert line.startswith(first) if cut else line == wanted
+                    assert line.endswith(last)
 
 
 @each_row("name", sorted(RESERVED_HEADERS | {"Authorization", "X-API-Key", "HOST"}))

@@ -125,7 +125,10 @@ class Kind:
 DEFAULT_KIND: Final = "chat"
 IN_AND_OUT: Final = Pricing(frozenset({"input", "output"}))
 KINDS: Final[Mapping[str, Kind]] = {
-    DEFAULT_KIND: Kind((IN_AND_OUT,), others="llm text language responses conversation")
+    DEFAULT_KIND: Kind(
+        (IN_AND_OUT,),
+        others="llm text language responses conversation chat_completion chat_completions",
+    )
 }
 """The core's, by the values of a model's `kind`."""
 

@@ -24,8 +24,9 @@ from gateway.base.commands import CommandFailed, run_command
 from gateway.base.deadlines import TICK_SECONDS, limit_seconds
 from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
+from gateway.config.mistaken import find_mistake
 from gateway.config.records import Config, KeySource, Provider
-from gateway.config.secrets import check_secret, expand_variables, resolve_secret
+from gateway.config.secrets import expand_variables, resolve_secret
 from gateway.upstream.keys import ProviderKey
 from gateway.upstream.routing import Routes
 
@@ -105,10 +106,9 @@ def read_output(output: bytes, now: float) -> tuple[str, float | None]:
         key = text.decode("ascii", "replace")
     if not key or not isinstance(key, str):
         raise ValueError("the command printed no key")
-    try:
-        return check_secret(key, "what the command printed"), ends
-    except ValueError:
-        raise ValueError("the command printed more than one word of ASCII") from None
+    if mistake := find_mistake(key):
+        raise ValueError(f"what the command printed {mistake.problem}")
+    return key, ends
 
 
 def _find(printed: Mapping[str, object], *names: str) -> object:
@@ -152,7 +152,9 @@ class KeyFile:
         mark = _mark(path)
         if mark is not None and mark == self._seen:
             return None
-        secret, _ = resolve_secret(source.place, source.folder, os.environ)
+        secret, reason = resolve_secret(source.place, source.folder, os.environ)
+        if reason is not None:
+            raise ValueError(reason)
         self._seen = mark
         return secret
 
