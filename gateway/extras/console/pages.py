@@ -44,7 +44,6 @@ PATHS: Final = (
     "/console/accounts/{name:[^/]+}",
     *(f"/console/{name}" for one in find_additions() for name in (*one.pages, *one.links)),
     "/console/costs",
-    "/console/tokens",
     "/console/providers",
     "/console/refusals",
     "/console/health",

@@ -222,6 +222,13 @@ async def client(aiohttp_client: AiohttpClient) -> Client:
     return await aiohttp_client(app, auto_decompress=False)
 
 
+def test_each_page_of_the_menu_can_be_loaded_by_its_address() -> None:
+    named = set(re.findall(r'"(/console/[a-z]*)"', pages.FILES["app.js"].body.decode()))
+    served = {path for path in pages.PATHS if "{" not in path}
+    added = {f"/console/{name}" for one in find_additions() for name in (*one.pages, *one.links)}
+    assert named | added == served
+
+
 @each_row("path", pages.PATHS)
 async def test_each_page_is_the_same_file(client: Client, path: str) -> None:
     reply = await client.get(re.sub(r"\{.*\}", "a%2Fb%20%7Bc%7D", path), headers=PLAIN)
