@@ -10,8 +10,6 @@ import { askNew, rowActions } from "./keys.js";
 import { LIMITS, keyTable, limitFields, readLimits } from "./keytable.js";
 import { accountBadges } from "./links.js";
 import { button, dim, empty, figures, head, link, notice, pager, section, tell } from "./ui.js";
-import { usageTable, usageUrl } from "./usage.js";
-import { usageChart } from "./usagechart.js";
 
 const REASON = { name: "note", label: "Reason", required: true, maxlength: 500, hint: "The holder sees it under Billing." };
 
@@ -20,9 +18,9 @@ export async function account(context) {
   const one = await get(`/accounts/by-name${query({ name })}`, signal);
   const budgetPath = `/accounts/${one.id}/budgets`;
   if (params.has("people")) return (await context.load("people")).peopleOf(one, context);
-  const [moves, { budgets }, use] = await Promise.all([
+  const [moves, { budgets }, use, { usageOf }] = await Promise.all([
     get(`/accounts/${one.id}/entries${query({ cursor: params.get("cursor") })}`, signal), get(budgetPath, signal),
-    get(`/gateway/usage${query({ account: name, by: "model" })}`, signal)]);
+    get(`/gateway/usage${query({ account: name, by: "model" })}`, signal), context.load("usage")]);
   const here = { ...context, budgets, owner: one };
   return [
     h("p", null, link("Accounts", "/console/accounts")),
@@ -33,7 +31,7 @@ export async function account(context) {
       figures([["Held", amount(one.held)], ["Spent today", amount(one.spent_today), "UTC day"], ["Last 7 days", amount(one.spent_7d)],
         ["Last 30 days", amount(one.spent_30d)], ["Last call", time(one.last_used, { none: "never" }), link("All calls", `/console/activity${query({ account: one.name })}`)],
         ["Open sessions", count(one.sessions), link("People", `?people=1`)], ["Created", time(one.created, { day: true })]])),
-    use.rows.length > 0 && section("Last 30 days", usageChart(use, "money"), usageTable(use), h("p", null, link("Usage by day, key or provider", usageUrl(use, { account: name })))),
+    usageOf(use, name),
     section("Limits", h("p", { class: "hint" }, "For all keys together. Holders can narrow their keys, never widen this."), limitFigures(one, context.session)),
     section("Keys", one.key_list.length ? keyTable(one.key_list, (key) => rowActions(key, here)) : empty("No keys yet. The holder makes them, or you."),
       h("div", { class: "actions" }, button("Create a key", () => askNew(here)))),

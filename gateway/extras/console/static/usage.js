@@ -73,7 +73,7 @@ function fields(chosen, keys, models, all) {
 const withChosen = (options, chosen) => (!chosen || options.some(([value]) => value === chosen) ? options : [...options, [chosen, chosen]]);
 
 /** To other usage of the same days. */
-export const usageUrl = ({ from, to }, chosen) => `/console/usage${query({ ...chosen, from, to })}`;
+const usageUrl = ({ from, to }, chosen) => `/console/usage${query({ ...chosen, from, to })}`;
 
 const NAMES = {
   day: (row) => h("time", { datetime: row.day }, row.day),
@@ -84,7 +84,7 @@ const NAMES = {
   key: (row) => [row.key_name || "unnamed", " ", code(row.key_display)],
 };
 
-export function usageTable(view) {
+function usageTable(view) {
   if (!view.rows.length) return empty("No calls in this range. Choose a longer one, or fewer filters.");
   const { totals } = view;
   return table({
@@ -99,3 +99,7 @@ export function usageTable(view) {
     foot: totals,
   });
 }
+
+/** The section of an account's page. */
+export const usageOf = (view, account) => view.rows.length > 0 && section("Last 30 days", usageChart(view, "money"), usageTable(view),
+  h("p", null, link("Usage by day, key or provider", usageUrl(view, { account }))));
