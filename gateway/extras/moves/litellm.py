@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.base.money import MILLION
-from gateway.config.values import MAX_TOKENS
 from gateway.dialects.wire.records import DEFAULT_KIND
-from gateway.extras.moves.draft import Draft, DraftModel, Unusable, round_price
+from gateway.extras.moves.costs import is_price, read_details
+from gateway.extras.moves.draft import Draft, DraftModel, Unusable
 from gateway.extras.moves.known import (
-    AUDIO,
     AZURE_PATH,
     COMPLETION,
-    IMAGE,
     MODES,
     VENDORS,
     Vendor,
     find_kind,
-    find_known,
     list_known,
 )
 from gateway.extras.moves.sources import (
     Json,
     parse_json,
     parse_yaml,
-    read_decimal,
     read_file,
     read_table,
     read_text,
@@ -51,24 +45,9 @@ _UNSERVED: Final = {
     "vertex_ai": "its address has the project and the region: see `Vertex` in configuration.md",
 }
 """Vendors that cannot be carried over, and why."""
-_PRICES: Final = {
-    "input_cost_per_token": ("input", MILLION),
-    "output_cost_per_token": ("output", MILLION),
-    "cache_read_input_token_cost": ("cached_input", MILLION),
-    "cache_creation_input_token_cost": ("cache_write", MILLION),
-    "cache_creation_input_token_cost_above_1hr": ("cache_write_1h", MILLION),
-    "input_cost_per_audio_token": ("audio_input", MILLION),
-    "output_cost_per_audio_token": ("audio_output", MILLION),
-    "input_cost_per_character": ("input", MILLION),
-    "input_cost_per_query": ("request", 1),
-    "input_cost_per_request": ("request", 1),
-}
-"""Our name of each price, and what makes one of ours of it."""
-_ABOVE: Final = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
-_IMAGE: Final = ("output_cost_per_image", "input_cost_per_image")
 _READ: Final = frozenset(
     {"model", "api_key", "api_base", "base_url", "custom_llm_provider", "mode", "base_model"}
-    | {"max_output_tokens", "max_input_tokens", "id", *_PRICES, *_IMAGE, "input_cost_per_second"}
+    | {"max_output_tokens", "max_input_tokens", "id"}
 )
 """What is read of a deployment; ids of deployments are of no use here."""
 _LIMITED: Final = "limits are of keys and accounts here: `key edit --rpm`, `account edit --tpm`"
@@ -116,7 +95,7 @@ def adopt(file: Path, environ: Mapping[str, str]) -> Draft:
     raw = parse_json(file, text) if text.lstrip().startswith("{") else parse_yaml(file, text)
     if not isinstance(raw, dict) or not isinstance(raw.get("model_list"), list):
         raise Refused(f"{file}: has no list model_list, so it is no config.yaml of LiteLLM")
-    draft = Draft(f"gateway adopt litellm {file.name}", unpriced_is_free=True)
+    draft = Draft(f"gateway adopt litellm {file.name}")
     draft.reserved |= set(_NAMED.findall(text))
     settings = {name: read_table(raw.get(name)) for name in _SECTIONS}
     deployments = [one for one in raw["model_list"] if isinstance(one, dict)]
@@ -157,14 +136,15 @@ def _add_deployment(draft: Draft, one: Json, environ: Mapping[str, str]) -> None
         if "*" in name or "*" in upstream:
             _expand(draft, name, (provider, upstream), vendor_name)
             return
-        model = draft.add_route(name, (provider, upstream), kind)
+        model = DraftModel(kind or find_kind(upstream))
+        model.names += filter(None, (read_text(told.get("base_model")), *names))
+        read_details(draft, name, model, told)
+        draft.add_deployment(name, (provider, upstream), model)
     except Unusable as error:
         draft.note(f"model {name}", f"{read_text(params.get('model')) or 'no model'}: {error}")
         return
-    model.names += filter(None, (read_text(told.get("base_model")), *names))
-    _add_details(draft, name, model, told)
     for key, value in told.items():
-        if not (key in _READ or _find_price(key)) and value not in (None, False, "", [], {}):
+        if not (key in _READ or is_price(key)) and value not in (None, False, "", [], {}):
             why = _PRICED if "_cost" in str(key) else _NOTHING
             draft.note(str(key), WHY.get(key, why), name)
 
@@ -281,73 +261,6 @@ def _expand(draft: Draft, name: str, route: tuple[str, str], vendor_name: str) -
     )
 
 
-def _add_details(draft: Draft, name: str, model: DraftModel, told: Json) -> None:
-    """Take the prices and the limits that a deployment tells; those of its first one count."""
-    model.max_output = model.max_output or _read_count(told.get("max_output_tokens"))
-    model.max_input = model.max_input or _read_count(told.get("max_input_tokens"))
-    prices, rules = _read_prices(draft, name, told)
-    if told.get("input_cost_per_second") is not None:
-        second = read_decimal(told["input_cost_per_second"])
-        if model.kind == AUDIO and second is not None:
-            prices = {"minute": round_price(second * 60)}
-        else:
-            draft.note("input_cost_per_second", "a second of a machine has no price here", name)
-    image = next((one for key in _IMAGE if (one := read_decimal(told.get(key)))), None)
-    if image is not None and model.kind == IMAGE:
-        prices, model.image = {}, model.image or round_price(image)
-    if model.kind in (DEFAULT_KIND, COMPLETION):
-        _complete(draft, name, model, prices)
-    if model.price is None:
-        model.price = prices or None
-        model.rules = {above: {**prices, **told} for above, told in rules.items()}
-    elif prices and prices != model.price:
-        draft.note("prices", "deployments of one name have one price here, the first one's", name)
-
-
-def _find_price(key: object) -> tuple[str, int, int] | None:
-    """Return our name of a price, what makes one of ours of it, and the input above which it holds."""
-    found = _ABOVE.fullmatch(key) if isinstance(key, str) else None
-    named = _PRICES.get(found[1] if found else str(key))
-    return named and (*named, int(found[2]) * 1000 if found else 0)
-
-
-def _read_prices(
-    draft: Draft, name: str, told: Json
-) -> tuple[dict[str, Decimal], dict[int, dict[str, Decimal]]]:
-    """Return the prices that are told, and those above so many tokens of input."""
-    found: dict[int, dict[str, Decimal]] = {}
-    for key, value in told.items():
-        if (price := _find_price(key)) is not None and value is not None:
-            amount = read_decimal(value)
-            if amount is None:
-                draft.note(key, "is no number", name)
-            else:
-                found.setdefault(price[2], {})[price[0]] = round_price(amount * price[1])
-    return found.pop(0, {}), {above: found[above] for above in sorted(found)}
-
-
-def _complete(draft: Draft, name: str, model: DraftModel, prices: dict[str, Decimal]) -> None:
-    """Add list prices to a price of which only a part is told: the rest would be free."""
-    if not any(prices.values()) or "request" in prices:
-        return
-    known = next((one for word in model.names if (one := find_known(word))), None)
-    listed = known.prices if known else {}
-    why = "is not told, so nothing is charged for it there: here it is the list price, or 0"
-    for part in ("input", "output"):
-        if part not in prices:
-            draft.note(f"the price of {part}", why, name)
-            prices[part] = listed.get(part, Decimal(0))
-    if (prices["input"], prices["output"]) == (listed.get("input"), listed.get("output")):
-        prices.update({part: one for part, one in listed.items() if part not in prices})
-
-
-def _read_count(value: object) -> int | None:
-    """Read a number of tokens that gateway.toml takes; None for others."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 < value <= MAX_TOKENS else None
-
-
 def _add_fallbacks(draft: Draft, settings: Mapping[str, Json]) -> None:
     for section in ("router_settings", "litellm_settings"):
         for model_id, others in _list_pairs(settings[section].get("fallbacks")):
@@ -356,8 +269,7 @@ def _add_fallbacks(draft: Draft, settings: Mapping[str, Json]) -> None:
                     draft.add_fallback(one, other, "fallbacks")
         for other in map(read_text, _list(settings[section].get("default_fallbacks"))):
             for one in list(draft.models):
-                if one != other:
-                    draft.add_fallback(one, other, "default_fallbacks")
+                draft.add_fallback(one, other, "default_fallbacks")
 
 
 def _list(value: object) -> Sequence[object]:

@@ -135,7 +135,7 @@ _CREATE: Final = Decimal("1.25")
 
 def adopt(files: Sequence[Path]) -> Draft:
     """Make a draft of channels and options, in one file or in several. Raises NotFound, Refused."""
-    draft = Draft(f"gateway adopt new-api {' '.join(one.name for one in files)}", False)
+    draft = Draft(f"gateway adopt new-api {' '.join(one.name for one in files)}")
     channels: list[Json] = []
     options: dict[str, Any] = {}
     for file in files:
@@ -309,7 +309,7 @@ class _Prices:
         if fixed is not None:
             amount = round_price(fixed * self._times_group)
             if model.kind == IMAGE:
-                model.image = amount or None
+                model.price = {"image": amount}
             elif model.kind == AUDIO:
                 self._draft.note("ModelPrice", "speech is priced by the character here", model_id)
             else:
