@@ -42,8 +42,8 @@ def is_price(key: object) -> bool:
 
 def read_details(draft: Draft, name: str, model: DraftModel, told: Json) -> None:
     """Take the prices and the limits that a deployment tells."""
-    model.max_output = _read_count(told.get("max_output_tokens"))
-    model.max_input = _read_count(told.get("max_input_tokens"))
+    model.max_output = _read_count(draft, name, "max_output_tokens", told)
+    model.max_input = _read_count(draft, name, "max_input_tokens", told)
     found = _read_prices(draft, name, model.kind, told)
     prices = found.pop(0, {})
     if model.kind in (DEFAULT_KIND, COMPLETION):
@@ -109,8 +109,11 @@ def _complete(draft: Draft, name: str, model: DraftModel, prices: dict[str, Deci
         prices.update({part: one for part, one in listed.items() if part not in prices})
 
 
-def _read_count(value: object) -> int | None:
+def _read_count(draft: Draft, name: str, key: str, told: Json) -> int | None:
     """Read a number of tokens that gateway.toml takes; None for others."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 < value <= MAX_TOKENS else None
+    count = read_decimal(told.get(key))
+    if count is not None and count == int(count) and 0 < count <= MAX_TOKENS:
+        return int(count)
+    if told.get(key) is not None:
+        draft.note(key, f"is no whole number from 1 to {MAX_TOKENS}", name)
+    return None

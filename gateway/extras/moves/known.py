@@ -248,6 +248,19 @@ def find_kind(name: str) -> str:
     return next(found, DEFAULT_KIND)
 
 
+RESPONSES: Final = "responses"
+"""The dialect of OpenAI's newer API, and LiteLLM's word for it."""
+_RESPONSES: Final = re.compile(
+    r"gpt-5(-\d)?(-codex|-pro)|o[13]-pro|codex-|o[34](-mini)?-deep-research"
+)
+_MAKERS: Final = ("openai", "azure")
+
+
+def is_for_responses(vendor: str, names: Iterable[str]) -> bool:
+    """Tell whether a model of these names is one of OpenAI's that only the newer API serves."""
+    return vendor in _MAKERS and any(_RESPONSES.match(_fold(one)) for one in names)
+
+
 @dataclass(frozen=True, slots=True)
 class _Quirks:
     leave_out: tuple[str, ...] = ()
