@@ -62,7 +62,7 @@ class DraftModel:
         if self.price is not None:
             return {0: self.price, **self.rules}
         known = next((one for name in self.names if (one := find_known(name))), None)
-        return known and {0: known.prices, **(self.rules or known.rules)}
+        return None if known is None else {0: known.prices, **(self.rules or known.rules)}
 
     def list_routes(self) -> list[Route]:
         return [*self.routes, *self.fallbacks]

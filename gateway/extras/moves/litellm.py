@@ -156,17 +156,18 @@ def _add_deployment(draft: Draft, one: Json, environ: Mapping[str, str]) -> None
         # Only of Azure's deployments, which have any name, the callers' name says what they are.
         names = (upstream, name) if vendor_name.startswith("azure") else (upstream,)
         kind = _find_kind(told, params, *names)
-        provider = _make_provider(draft, name, vendor_name, params, environ)
+        provider: Json = _make_provider(draft, name, vendor_name, params, environ)
         if "*" in name or "*" in upstream:
             _expand(draft, name, upstream, vendor_name, provider)
             return
-        model = DraftModel(kind or find_kind(upstream))
+        first = draft.models.get(name)
+        model = DraftModel(kind or (first.kind if first else find_kind(upstream)))
         model.names += filter(None, (read_text(told.get("base_model")), *names))
         read_details(draft, name, model, told)
         is_told = told.get("mode") == RESPONSES or _PREFIXED.search(read_text(params.get("model")))
         is_newer = is_told or is_for_responses(vendor_name, model.names)
         if is_newer and model.kind == DEFAULT_KIND:
-            provider = _choose_responses(draft, name, provider)
+            provider = choose_responses(draft, name, provider)
         place = draft.add_provider(vendor_name, provider)
         draft.add_deployment(name, (place, upstream), model)
     except Unusable as error:
@@ -191,9 +192,10 @@ def _take_credential(draft: Draft, params: Json, credentials: Mapping[str, Json]
     return {"api_key": f"{_ENVIRONMENT}{variable}", **rest}
 
 
-def _choose_responses(draft: Draft, name: str, provider: Mapping[str, object]) -> Json:
+def choose_responses(draft: Draft, name: str, provider: Mapping[str, object]) -> Json:
     """Return a provider of chat as one that is asked by the newer API."""
-    if provider["dialect"] != DEFAULT_DIALECT:
+    dialect = find_dialects().get(str(provider["dialect"]))
+    if dialect is None or not dialect.is_openai_like:
         return provider
     if RESPONSES not in find_dialects():
         draft.note("Responses", "OpenAI has no other API for it, and this gateway lacks that", name)
@@ -202,7 +204,6 @@ def _choose_responses(draft: Draft, name: str, provider: Mapping[str, object]) -
 
 
 _PREFIXED: Final = re.compile(r"(^|/)responses/")
-DEFAULT_DIALECT: Final = "chat"
 
 
 def _split(params: Json) -> tuple[str, str]:
@@ -289,7 +290,7 @@ def _read_headers(draft: Draft, model: str, params: Json) -> dict[str, str]:
     told = dict(read_table(params.get("extra_headers")))
     if params.get("organization"):
         told.setdefault("OpenAI-Organization", params["organization"])
-    found = {}
+    found: dict[str, str] = {}
     for name, value in told.items():
         one = {str(name): read_text(value)}
         try:
@@ -346,7 +347,7 @@ def _expand(
         model_id = name.replace("*", one[1])
         if model_id not in draft.models:
             is_newer = is_for_responses(vendor_name, [one[0]])
-            table = _choose_responses(draft, model_id, provider) if is_newer else provider
+            table = choose_responses(draft, model_id, provider) if is_newer else provider
             place = draft.add_provider(vendor_name, table)
             draft.add_route(model_id, (place, one[0])).names.append(one[0])
     draft.note(
