@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from gateway.config.reader import looks_secret, quote_key
 from gateway.config.secrets import find_literals
 from gateway.config.values import headers
 from gateway.dialects.wire.records import DEFAULT_KIND
@@ -153,28 +154,31 @@ def _add_deployment(draft: Draft, one: Json, environ: Mapping[str, str]) -> None
     told = {**info, **params, **{k: v for k, v in one.items() if k in ("rpm", "tpm")}}
     try:
         vendor_name, upstream = _split(params)
+        whole = read_text(params["model"])
         # Only of Azure's deployments, which have any name, the callers' name says what they are.
         names = (upstream, name) if vendor_name.startswith("azure") else (upstream,)
         kind = _find_kind(told, params, *names)
         provider: Json = _make_provider(draft, name, vendor_name, params, environ)
-        if "*" in name or "*" in upstream:
+        is_pattern = "*" in name or "*" in upstream
+        if is_pattern:
             _expand(draft, name, upstream, vendor_name, provider)
-            return
-        first = draft.models.get(name)
-        model = DraftModel(kind or (first.kind if first else find_kind(upstream)))
-        model.names += filter(None, (read_text(told.get("base_model")), *names))
-        read_details(draft, name, model, told)
-        is_told = told.get("mode") == RESPONSES or _PREFIXED.search(read_text(params.get("model")))
-        is_newer = is_told or is_for_responses(vendor_name, model.names)
-        if is_newer and model.kind == DEFAULT_KIND:
-            provider = choose_responses(draft, name, provider)
-        place = draft.add_provider(vendor_name, provider)
-        draft.add_deployment(name, (place, upstream), model)
+        else:
+            first = draft.models.get(name)
+            model = DraftModel(kind or (first.kind if first else find_kind(upstream)))
+            model.names += filter(None, (read_text(told.get("base_model")), *names))
+            read_details(draft, name, model, told)
+            is_told = told.get("mode") == RESPONSES or _PREFIXED.search(whole)
+            is_newer = is_told or is_for_responses(vendor_name, model.names)
+            if is_newer and model.kind == DEFAULT_KIND:
+                provider = choose_responses(draft, name, provider)
+            place = draft.add_provider(vendor_name, provider)
+            draft.add_deployment(name, (place, upstream), model)
     except Unusable as error:
         draft.note(f"model {name}", f"{read_text(params.get('model')) or 'no model'}: {error}")
         return
     for key, value in told.items():
-        if not (key in _READ or is_price(key)) and value not in _EMPTY:
+        is_read = key in _READ or (is_price(key) and not is_pattern)
+        if not is_read and value not in _EMPTY:
             why = _PRICED if "_cost" in str(key) else _NOTHING
             draft.note(str(key), WHY.get(key, why), name)
 
@@ -292,15 +296,15 @@ def _read_headers(draft: Draft, model: str, params: Json) -> dict[str, str]:
         told.setdefault("OpenAI-Organization", params["organization"])
     found: dict[str, str] = {}
     for name, value in told.items():
-        one = {str(name): read_text(value)}
+        one, shown = {str(name): read_text(value)}, f"header {quote_key(str(name))}"
         try:
             headers(one)
         except ValueError as error:
-            draft.note(f"header {name}", f"{error}", model)
+            draft.note(shown, str(error), model)
             continue
-        if find_literals({"providers": {"": {"headers": one}}}):
+        if looks_secret(str(name)) or find_literals({"providers": {"": {"headers": one}}}):
             why = "may be a secret, so its value is not copied: write it as one of the `headers`"
-            draft.note(f"header {name}", why, model)
+            draft.note(shown, why, model)
         else:
             found |= one
     return found
