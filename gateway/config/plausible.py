@@ -83,10 +83,13 @@ def list_doubts(
             yield place.error(where, f"{words}; if meant, add sure = true to {key}"), is_far
 
 
-def is_refused(amounts: Mapping[str, int]) -> bool:
-    """Tell whether amounts in nano-units are refused without `sure = true`, in dollars."""
-    found = {name: Decimal(nano) / NANO for name, nano in amounts.items() if nano}
-    return any(is_far for _, is_far in _Prices(found, "token", 1).judge())
+def find_mistake(amounts: Mapping[str, Decimal]) -> str:
+    """Return what is wrong with prices in dollars that are refused without `sure = true`; "" if nothing is.
+
+    It tells what was probably meant, if that is known.
+    """
+    prices = _Prices({name: one for name, one in amounts.items() if one}, "token", 1)
+    return next((words for words, is_far in prices.judge() if is_far), "")
 
 
 def _list_tables(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, object]]]:

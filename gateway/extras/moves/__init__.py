@@ -6,6 +6,7 @@ becomes the other.
 
 verbs    the commands `adopt`, `key adopt`, `export` and `import`
 litellm  LiteLLM's config.yaml as a draft
+costs    the prices and limits in it
 new_api  new-api's channels and options as a draft
 sources  reads their files, and the texts and numbers in them
 draft    a gateway.toml to be, and what is not carried over

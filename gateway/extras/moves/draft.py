@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from typing import Final
 
-from gateway.config.plausible import is_refused
+from gateway.config.plausible import find_mistake
 from gateway.config.values import base_url, check_model_id
 from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import find_dialects
@@ -20,7 +20,6 @@ from gateway.extras.moves.known import (
     COMPLETION,
     EMBEDDING,
     RERANK,
-    Known,
     find_kind,
     find_known,
     find_quirks,
@@ -46,25 +45,33 @@ class Unusable(Exception):
 class DraftModel:
     kind: str = DEFAULT_KIND
     routes: list[Route] = field(default_factory=list)
+    fallbacks: list[Route] = field(default_factory=list)
+    """The routes of other models, which come after its own."""
     price: Prices | None = None
-    """None means that none was told."""
-    rules: dict[int, Prices] = field(default_factory=dict)
+    """None means that none was told. `image` stands alone: it is the price of an image."""
+    rules: Mapping[int, Prices] = field(default_factory=dict)
     """The prices above so many tokens of input."""
-    image: Decimal | None = None
-    """The price of an image, in place of `price`."""
     max_output: int | None = None
     max_input: int | None = None
     aliases: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     """The names by which its price and limits may be known, the best first."""
 
+    def find_price(self) -> Mapping[int, Prices] | None:
+        """Return the prices from so many tokens of input on, told or known; None if there are none."""
+        if self.price is not None:
+            return {0: self.price, **self.rules}
+        known = next((one for name in self.names if (one := find_known(name))), None)
+        return None if known is None else {0: known.prices, **(self.rules or known.rules)}
+
+    def list_routes(self) -> list[Route]:
+        return [*self.routes, *self.fallbacks]
+
 
 @dataclass(slots=True)
 class Draft:
     source: str
     """The command that writes it."""
-    unpriced_is_free: bool
-    """Whether the other gateway charges nothing for a model without a price; else it refuses it."""
     providers: dict[str, dict[str, object]] = field(default_factory=dict)
     models: dict[str, DraftModel] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
@@ -116,42 +123,61 @@ class Draft:
 
     def add_route(self, model_id: str, route: Route, kind: str | None = None) -> DraftModel:
         """Add a route to a model, which is new if it has none. Raises Unusable."""
+        model = self.models.get(model_id)
+        model = model or DraftModel(kind or find_kind(route[1]))
+        self._check_route(model_id, model, route, kind or model.kind)
+        if route not in model.routes:
+            model.routes.append(route)
+        return self.models.setdefault(model_id, model)
+
+    def _check_route(self, model_id: str, model: DraftModel, route: Route, kind: str) -> None:
         try:
             check_model_id(model_id)
         except ValueError as error:
             raise Unusable(str(error)) from error
         if "*" in model_id:
             raise Unusable("a `*` cannot be asked for here: write each model")
-        model = self.models.get(model_id)
-        kind = kind or (model.kind if model else find_kind(route[1]))
         dialect = find_dialects().get(str(self.providers[route[0]]["dialect"]))
         if kind != DEFAULT_KIND and dialect is not None and not dialect.is_openai_like:
             raise Unusable(f"models of kind {kind} need a provider that speaks OpenAI's API")
-        model = model or DraftModel(kind)
         if model.kind != kind:
             raise Unusable(f"{'/'.join(route)} is a model for another purpose ({kind})")
         if kind == EMBEDDING and model.routes and model.routes[0][1] != route[1]:
             raise Unusable("vectors of two models do not mix, so one cannot stand in for another")
-        if route not in model.routes:
-            model.routes.append(route)
-        self.models[model_id] = model
-        return model
+
+    def add_deployment(self, model_id: str, route: Route, one: DraftModel) -> None:
+        """Add a route that has a price and limits of its own; the first ones count. Raises Unusable."""
+        where, model = f"{model_id}: {'/'.join(route)}", self.models.get(model_id)
+        dearer = model and _compare(model, one)
+        model = self.add_route(model_id, route, one.kind)
+        if not model.names or (model.find_price() is None and not _is_free(one.find_price())):
+            model.price, model.rules = one.price, one.rules
+        elif dearer or one.find_price() not in (None, model.find_price()):
+            why = dearer or "deployments of one name have one price here, the first one's"
+            self.note("prices", why, where)
+        model.max_output = model.max_output or one.max_output
+        model.max_input = model.max_input or one.max_input
+        model.names += one.names
 
     def add_fallback(self, model_id: str, other_id: str, what: str) -> None:
         """Let the routes of another model stand in for those of a model."""
-        model, other = self.models.get(model_id), self.models.get(other_id)
-        if model is None or other is None or model is other:
-            missing = model_id if model is None else other_id
-            self.note(what, f"there is no model {missing} to fall back", f"{model_id} → {other_id}")
-            return
-        try:
-            for route in list(other.routes):
-                self.add_route(model_id, route, other.kind)
-        except Unusable as error:
-            self.note(what, str(error), f"{model_id} → {other_id}")
-            return
-        why = "the fallback is a route of the model, and costs what the model costs"
-        self.note(what, why, f"{model_id} → {other_id}")
+        where = f"{model_id} → {other_id}"
+        missing = next((one for one in (model_id, other_id) if one not in self.models), None)
+        if missing is not None:
+            self.note(what, f"there is no model {missing} to fall back", where)
+        elif model_id != other_id:
+            model, other = self.models[model_id], self.models[other_id]
+            why = "the fallback is a route of the model, and costs what the model costs"
+            try:
+                dearer = _compare(model, other)
+                for route in other.routes:
+                    self._check_route(model_id, model, route, other.kind)
+            except Unusable as error:
+                self.note(what, str(error), where)
+                return
+            taken = {*model.routes, *model.fallbacks}
+            model.fallbacks += [route for route in other.routes if route not in taken]
+            self.note(what, dearer or why, where)
 
     def add_alias(self, alias: str, model_id: str, what: str) -> None:
         if alias in self.models or any(alias in one.aliases for one in self.models.values()):
@@ -163,109 +189,124 @@ class Draft:
 
     def write(self) -> str:
         """Write the file. Raises Refused if no model is left."""
-        written = [part for name in list(self.models) if (part := self._write_model(name))]
-        if not written:
+        tables = {name: self._write_model(name) for name in self.models}
+        priced = [lines for lines, is_priced in tables.values() if is_priced]
+        later = [lines for lines, is_priced in tables.values() if not is_priced]
+        if not priced:
             raise Refused("\n".join(["no model could be carried over", *self.notes]))
+        used = {name for model in self.models.values() for name, _ in model.list_routes()}
+        self.providers = {name: self.providers[name] for name in self.providers if name in used}
+        asked = json.dumps(list(self.providers.values()))
+        self.variables = {
+            name: why for name, why in self.variables.items() if f'"env:{name}"' in asked
+        }
         head = [f"# Written by `{self.source}`. Prices are what you charge: look at each."]
         if self.variables:
             head += ["#", "# Set these environment variables; a provider without its key is off:"]
             head += [_comment(f"{name}: {why}") for name, why in self.variables.items()]
         head += ["", "[billing]", 'currency = "USD"']
-        used = {route[0] for model in self.models.values() for route in model.routes}
         for name, table in self.providers.items():
-            if name in used:
-                lines = [f"{key} = {write_value(value)}" for key, value in table.items()]
-                head += ["", f"[providers.{_quote_key(name)}]", *lines]
-        tail = ["", "# Not carried over, or to be looked at:", *map(_comment, self.notes)]
-        return "\n".join([*head, *written, *(tail if self._notes else ())]) + "\n"
+            lines = [f"{key} = {write_value(value)}" for key, value in table.items()]
+            head += ["", f"[providers.{_quote_key(name)}]", *lines]
+        tail = (
+            ["", "# To add these, give each its `price`, and take the `# ` away:"] if later else []
+        )
+        tail += [f"# {line}".rstrip() for lines in later for line in lines]
+        if self._notes:
+            tail += ["", "# Not carried over, or to be looked at:", *map(_comment, self.notes)]
+        return "\n".join([*head, *(line for lines in priced for line in lines), *tail]) + "\n"
 
-    def _write_model(self, model_id: str) -> str:
-        model, mark = self.models[model_id], ""
-        known = next((one for name in model.names if (one := find_known(name))), None)
-        price, image = model.price, model.image
-        rules: Mapping[int, Prices] = model.rules
-        if price is None and known is not None:
-            price = {name: one for name, one in known.prices.items() if name != "image"}
-            rules, image = rules or known.rules, image or known.prices.get("image")
-        if image is None and price is None:
-            if not self.unpriced_is_free:
-                why = "it has no price there, where it is refused; give it one and add it by hand"
-                self.note("models without a price", why, model_id)
-                self.models.pop(model_id)
-                return ""
-            why = 'no price is known, so they are "free" until you SET THEIR PRICES'
-            self.note("models without a price", why, model_id)
-            mark = "  # no price is known: SET IT"
-        elif model.price is None and model.image is None:
+    def _write_model(self, model_id: str) -> tuple[list[str], bool]:
+        """Return the lines of a model's table, and whether they have its price."""
+        model = self.models[model_id]
+        prices = model.find_price()
+        if prices is None:
+            self.note(
+                "models without a price", "no price is known: to add them, give each one", model_id
+            )
+        elif mistake := next(filter(None, map(find_mistake, prices.values())), ""):
+            self.note("prices", f"{mistake}; to add it, write its price", model_id)
+            prices = None
+        elif model.price is None:
             why = "theirs is built in there, and is a list price here, by their names: look at each"
             self.note("prices", why, model_id)
+        if prices is not None and _is_free(prices) and len(prices) > 1:
+            self.note("prices above a number of tokens", "the model is free below it", model_id)
+        is_chat = model.kind == DEFAULT_KIND
+        names = [*model.names, *(name for _, name in model.list_routes())]
         told: dict[str, object] = {
-            "kind": None if model.kind == DEFAULT_KIND else model.kind,
-            "routes": ["/".join(route) for route in model.routes],
+            "kind": None if is_chat else model.kind,
+            "routes": ["/".join(route) for route in model.list_routes()],
             "aliases": model.aliases or None,
             "max_input_tokens": model.max_input,
-            "max_output_tokens": self._find_limit(model_id, known),
-            **(find_quirks(model.names) if model.kind == DEFAULT_KIND else {}),
-            **_tell_prices(model.kind, price, rules, image),
+            "max_output_tokens": self._find_limit(model_id),
+            **(find_quirks(names) if is_chat else {}),
+            **(_tell_prices(model.kind, prices) if prices else {}),
         }
-        if told.get("price") == "free" and rules:
-            self.note("prices above a number of tokens", "the model is free below it", model_id)
-        if _is_far([price or {}, *rules.values(), {"price": image or Decimal(0)}]):
-            why = "no vendor comes near them, so they are carried over as sure: look at each"
-            self.note("prices", why, model_id)
         lines = [f"{key} = {write_value(value)}" for key, value in told.items() if value]
-        return (
-            "\n".join(["", f"[models.{json.dumps(model_id, ensure_ascii=False)}]", *lines]) + mark
-        )
+        head = f"[models.{json.dumps(model_id, ensure_ascii=False)}]"
+        return ["", head, *lines], prices is not None
 
-    def _find_limit(self, model_id: str, known: Known | None) -> int | None:
+    def _find_limit(self, model_id: str) -> int | None:
         """Find the most output tokens of a model: what is told, what is known, or else a guess."""
         model = self.models[model_id]
         if model.kind not in (DEFAULT_KIND, COMPLETION):
             return None
-        routed = (one for route in model.routes if (one := find_known(route[1])))
-        limits = (one.max_output for one in (known, *routed) if one)
-        limit = model.max_output or next(filter(None, limits), None)
+        names = [*model.names, *(name for _, name in model.routes)]
+        known = (one.max_output for name in names if (one := find_known(name)))
+        limit = model.max_output or next(filter(None, known), None)
         limited = [name for name, one in find_dialects().items() if one.needs_limit]
-        if limit is None and any(self.providers[p]["dialect"] in limited for p, _ in model.routes):
+        dialects = [self.providers[name]["dialect"] for name, _ in model.list_routes()]
+        if limit is None and any(one in limited for one in dialects):
             self.note("max_output_tokens", f"{_DEFAULT_LIMIT} is a guess: look it up", model_id)
             return _DEFAULT_LIMIT
         return limit
 
 
-def _is_far(prices: Iterable[Prices]) -> bool:
-    """Tell whether `check` refuses one of the prices unless it is said to be meant."""
-    return any(
-        is_refused({name: int(one / NANO_UNIT) for name, one in amounts.items()})
-        for amounts in prices
-    )
+def _compare(model: DraftModel, other: DraftModel) -> str:
+    """Return a warning if routes of a dearer model are to join a model; "" if all is well.
+
+    Raises Unusable if calls that cost something would become free.
+    """
+    own, its = model.find_price(), other.find_price()
+    if _is_free(own) and not _is_free(its):
+        raise Unusable("the model is free and this one is not, so it is no route of it")
+    if own is None or its is None:
+        return ""
+    for above in sorted({*own, *its}):
+        ours, theirs = (one[max(n for n in one if n <= above)] for one in (own, its))
+        if any(amount > _find_amount(ours, name) for name, amount in theirs.items()):
+            beyond = f" above {above} tokens" if above else ""
+            return (
+                f"it costs {write_value(theirs)}{beyond}, and callers pay {write_value(ours)}, the price of the"
+                " model: raise that, or delete the route"
+            )
+    return ""
 
 
-def _tell_prices(
-    kind: str, price: Prices | None, rules: Mapping[int, Prices], image: Decimal | None
-) -> dict[str, object]:
-    """Return a model's prices by the names of its settings. They are what the operator asks today."""
-    if image is not None:
-        row = {"price": image}
-        return {"price_image": [{**row, "sure": True} if _is_far([row]) else row]}
-    kept = _keep_price(kind, price)
-    if isinstance(kept, str):
-        return {"price": kept}
-    told = {**kept, "sure": True} if _is_far([kept, *rules.values()]) else kept
-    return {"price": told, "price_when": _list_rules(kind, rules)}
+def _find_amount(prices: Prices, name: str) -> Decimal:
+    """Return a price: what has none of its own costs as much as the rest of input, or of output."""
+    other = "output" if name.endswith("_output") else "input" if "_" in name else ""
+    return prices.get(name, prices.get(other, Decimal(0)))
 
 
-def _list_rules(kind: str, rules: Mapping[int, Prices]) -> list[dict[str, object]]:
-    """Return the rules of gateway.toml, of which the first that holds counts."""
-    return [
-        {"input_above": above, "price": _keep_price(kind, rules[above])}
-        for above in sorted(rules, reverse=True)
-    ]
+def _is_free(prices: Mapping[int, Prices] | None) -> bool:
+    return prices is not None and not any(prices[0].values())
 
 
-def _keep_price(kind: str, price: Prices | None) -> Prices | str:
+def _tell_prices(kind: str, prices: Mapping[int, Prices]) -> dict[str, object]:
+    """Return a model's prices by the names of its settings."""
+    if "image" in prices[0] and not _is_free(prices):
+        return {"price_image": [{"price": prices[0]["image"]}]}
+    price, rules = _keep_price(kind, prices[0]), [*sorted(prices, reverse=True)[:-1]]
+    # Of the rules the first that holds counts.
+    told = [{"input_above": above, "price": _keep_price(kind, prices[above])} for above in rules]
+    return {"price": price, "price_when": None if price == "free" else told}
+
+
+def _keep_price(kind: str, price: Prices) -> Prices | str:
     """Return the amounts that a model of a kind has, all of them; "free" if they are zeros."""
-    if price is None or not any(price.values()):
+    if not any(price.values()):
         return "free"
     kept = dict(price)
     if kind in (DEFAULT_KIND, COMPLETION):

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from gateway.admin.keys import ID_BYTES, store
 from gateway.base import ids
 from gateway.cli import arguments as read
+from gateway.config.mistaken import refuse_pattern
 from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
@@ -139,7 +140,7 @@ class _Row:
             raise Refused(f"line {self.line}, column account: is empty")
         expiry = self.take("expiry", _expiry)
         terms = KeyTerms(
-            models=self.take("models", read.model_list),
+            models=self.take("models", _models),
             requests_per_minute=self.take("rpm", read.count),
             tokens_per_minute=self.take("tpm", read.count),
             concurrency=self.take("concurrency", read.count),
@@ -152,6 +153,22 @@ class _Row:
         return AdoptedKey(self.line, account, new, terms, own, balance_nano)
 
 
+def _models(text: str) -> tuple[str, ...] | None:
+    models = read.model_list(text)
+    if _ALL & set(models):
+        return None
+    for one in models:
+        try:
+            refuse_pattern(one)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from error
+    return models
+
+
+_ALL: Final = frozenset(("*", "all-team-models", "all-proxy-models"))
+"""What LiteLLM writes for all models that the account may use."""
+
+
 def _expiry(text: str) -> read.Expiry | None:
     return None if text in ("none", "never") else read.expiry(text)
 
@@ -162,7 +179,7 @@ _EXAMPLES: Final = {
     "balance": "an amount such as 12.50",
     "budget": "an amount and a period, such as 10/month",
     "cap": "an amount above 0, such as 100",
-    "models": "models separated by commas, in quotation marks",
+    "models": "whole names of models, separated by commas and in quotation marks, or `*` for all",
     "expiry": "2026-12-31, 2026-12-31T18:00 (UTC) or 90d, in the future",
     "rpm": "a whole number",
     "tpm": "a whole number",

@@ -248,20 +248,50 @@ def find_kind(name: str) -> str:
     return next(found, DEFAULT_KIND)
 
 
-_SAMPLING: Final = ["temperature", "top_p"]
-_QUIRKS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
-    (re.compile(r"gpt-[5-9](?!.*chat)|o[134](-|$)"), {"leave_out": _SAMPLING}),
-    (re.compile(r"claude-[a-z]+-(4-[78]|[5-9])"), {"leave_out": [*_SAMPLING, "top_k"]}),
+RESPONSES: Final = "responses"
+"""The dialect of OpenAI's newer API, and LiteLLM's word for it."""
+_RESPONSES: Final = re.compile(
+    r"gpt-5(-\d)?(-codex|-pro)|o[13]-pro|codex-|o[34](-mini)?-deep-research"
+)
+_MAKERS: Final = ("openai", "azure")
+
+
+def is_for_responses(vendor: str, names: Iterable[str]) -> bool:
+    """Tell whether a model of these names is one of OpenAI's that only the newer API serves."""
+    return vendor in _MAKERS and any(_RESPONSES.match(_fold(one)) for one in names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quirks:
+    leave_out: tuple[str, ...] = ()
+    reasoning: str = ""
+    """How a model of Anthropic is told to reason; "" for others."""
+
+
+_SAMPLING: Final = ("temperature", "top_p")
+_EFFORT: Final = "effort"
+"""What stands for a setting that is left out."""
+_QUIRKS: Final = (
+    (re.compile(r"gpt-[5-9](?!.*chat)|o[134](-|$)"), _Quirks(_SAMPLING)),
+    (
+        re.compile(r"claude-[a-z]+-(4-[78]|[5-9])"),
+        _Quirks((*_SAMPLING, "top_k"), reasoning=_EFFORT),
+    ),
     (
         re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[0-5])?(-20|-latest|@|$))"),
-        {"reasoning": "budget"},
+        _Quirks(reasoning="budget"),
     ),
-    (re.compile(r"gemini"), {"leave_out": ["store"]}),
+    (re.compile(r"gemini"), _Quirks(("store",))),
 )
 
 
 def find_quirks(names: Iterable[str]) -> dict[str, object]:
-    """Return the settings that a model of these names needs."""
+    """Return the settings that a model needs whose routes have these names, the first one first."""
     folded = [_fold(one) for one in names]
-    found = (told for pattern, told in _QUIRKS if any(pattern.match(one) for one in folded))
-    return dict(next(found, {}))
+    found = [told for one in folded for pattern, told in _QUIRKS if pattern.match(one)]
+    left_out = dict.fromkeys(field for told in found for field in told.leave_out)
+    reasoning = next((told.reasoning for told in found if told.reasoning), _EFFORT)
+    return {
+        "leave_out": list(left_out) or None,
+        "reasoning": None if reasoning == _EFFORT else reasoning,
+    }

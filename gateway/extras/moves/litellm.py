@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.base.money import MILLION
-from gateway.config.values import MAX_TOKENS
+from gateway.config.reader import looks_secret, quote_key
+from gateway.config.secrets import find_literals
+from gateway.config.values import headers
 from gateway.dialects.wire.records import DEFAULT_KIND
-from gateway.extras.moves.draft import Draft, DraftModel, Unusable, round_price
+from gateway.extension import find_dialects
+from gateway.extras.moves.costs import is_price, read_details
+from gateway.extras.moves.draft import Draft, DraftModel, Unusable
 from gateway.extras.moves.known import (
-    AUDIO,
     AZURE_PATH,
     COMPLETION,
-    IMAGE,
     MODES,
+    RESPONSES,
     VENDORS,
     Vendor,
     find_kind,
-    find_known,
+    is_for_responses,
     list_known,
 )
 from gateway.extras.moves.sources import (
     Json,
     parse_json,
     parse_yaml,
-    read_decimal,
     read_file,
     read_table,
     read_text,
@@ -41,7 +41,7 @@ _SAME: Final = {
     **dict.fromkeys(("cohere_chat",), "cohere"),
     **dict.fromkeys(("ollama_chat",), "ollama"),
     **dict.fromkeys(("vllm", "lm_studio", "xinference", "llamafile"), "hosted_vllm"),
-    **dict.fromkeys(("custom_openai", "openai_like", "litellm_proxy", "github"), "hosted_vllm"),
+    **dict.fromkeys(("custom_openai", "openai_like", "litellm_proxy"), "hosted_vllm"),
     **dict.fromkeys(("text-completion-openai",), "openai"),
 }
 """Names of vendors that are served as another one is."""
@@ -51,24 +51,9 @@ _UNSERVED: Final = {
     "vertex_ai": "its address has the project and the region: see `Vertex` in configuration.md",
 }
 """Vendors that cannot be carried over, and why."""
-_PRICES: Final = {
-    "input_cost_per_token": ("input", MILLION),
-    "output_cost_per_token": ("output", MILLION),
-    "cache_read_input_token_cost": ("cached_input", MILLION),
-    "cache_creation_input_token_cost": ("cache_write", MILLION),
-    "cache_creation_input_token_cost_above_1hr": ("cache_write_1h", MILLION),
-    "input_cost_per_audio_token": ("audio_input", MILLION),
-    "output_cost_per_audio_token": ("audio_output", MILLION),
-    "input_cost_per_character": ("input", MILLION),
-    "input_cost_per_query": ("request", 1),
-    "input_cost_per_request": ("request", 1),
-}
-"""Our name of each price, and what makes one of ours of it."""
-_ABOVE: Final = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
-_IMAGE: Final = ("output_cost_per_image", "input_cost_per_image")
 _READ: Final = frozenset(
     {"model", "api_key", "api_base", "base_url", "custom_llm_provider", "mode", "base_model"}
-    | {"max_output_tokens", "max_input_tokens", "id", *_PRICES, *_IMAGE, "input_cost_per_second"}
+    | {"max_output_tokens", "max_input_tokens", "id", "extra_headers", "organization"}
 )
 """What is read of a deployment; ids of deployments are of no use here."""
 _LIMITED: Final = "limits are of keys and accounts here: `key edit --rpm`, `account edit --tpm`"
@@ -116,30 +101,47 @@ def adopt(file: Path, environ: Mapping[str, str]) -> Draft:
     raw = parse_json(file, text) if text.lstrip().startswith("{") else parse_yaml(file, text)
     if not isinstance(raw, dict) or not isinstance(raw.get("model_list"), list):
         raise Refused(f"{file}: has no list model_list, so it is no config.yaml of LiteLLM")
-    draft = Draft(f"gateway adopt litellm {file.name}", unpriced_is_free=True)
+    draft = Draft(f"gateway adopt litellm {file.name}")
     draft.reserved |= set(_NAMED.findall(text))
+    credentials = {
+        read_text(one.get("credential_name")): read_table(one.get("credential_values"))
+        for one in map(read_table, _list(raw.get("credential_list")))
+    }
     settings = {name: read_table(raw.get(name)) for name in _SECTIONS}
     deployments = [one for one in raw["model_list"] if isinstance(one, dict)]
     if len(deployments) < len(raw["model_list"]):
         draft.note("model_list", "some entries are no tables")
     # A `*` stands for what no other entry names, so it comes last.
     for one in sorted(deployments, key=lambda one: "*" in read_text(one.get("model_name"))):
-        _add_deployment(draft, one, environ)
+        params = _take_credential(draft, read_table(one.get("litellm_params")), credentials)
+        _add_deployment(draft, {**one, "litellm_params": params}, environ)
     _add_fallbacks(draft, settings)
-    for alias, target in read_table(settings["router_settings"].get("model_group_alias")).items():
-        named = target.get("model") if isinstance(target, dict) else target
-        draft.add_alias(read_text(alias), read_text(named), "model_group_alias")
-    for name, table in settings.items():
-        for key, value in table.items():
-            if key not in _CARRIED and value not in (None, False, "", [], {}):
-                draft.note(f"{name}.{key}", WHY.get(key, _NOTHING))
-    for name, value in raw.items():
-        is_read = name == "model_list" or (name in _SECTIONS and isinstance(value, dict))
-        if value and not is_read:
-            draft.note(name, WHY.get(name, _NOTHING))
+    _add_aliases(draft, settings["router_settings"].get("model_group_alias"))
+    _note_rest(draft, raw, settings)
     return draft
 
 
+def _add_aliases(draft: Draft, told: object) -> None:
+    if told and not isinstance(told, dict):
+        draft.note("model_group_alias", "is no table of names")
+    for alias, target in read_table(told).items():
+        named = target.get("model") if isinstance(target, dict) else target
+        draft.add_alias(read_text(alias), read_text(named), "model_group_alias")
+
+
+def _note_rest(draft: Draft, raw: Json, settings: Mapping[str, Json]) -> None:
+    for name, table in settings.items():
+        for key, value in table.items():
+            if key not in _CARRIED and value not in _EMPTY:
+                draft.note(f"{name}.{key}", WHY.get(key, _NOTHING))
+    for name, value in raw.items():
+        is_read = name in _LISTS or (name in _SECTIONS and isinstance(value, dict))
+        if value and not is_read:
+            draft.note(name, WHY.get(name, _NOTHING))
+
+
+_EMPTY: Final[tuple[object, ...]] = (None, False, "", [], {})
+_LISTS: Final = ("model_list", "credential_list")
 _SECTIONS: Final = ("router_settings", "litellm_settings", "general_settings")
 _CARRIED: Final = ("fallbacks", "default_fallbacks", "model_group_alias")
 
@@ -147,26 +149,65 @@ _CARRIED: Final = ("fallbacks", "default_fallbacks", "model_group_alias")
 def _add_deployment(draft: Draft, one: Json, environ: Mapping[str, str]) -> None:
     name, params = read_text(one.get("model_name")), read_table(one.get("litellm_params"))
     info = read_table(one.get("model_info"))
+    if one.get("model_info") and not info:
+        draft.note("model_info", "is no table", name)
     told = {**info, **params, **{k: v for k, v in one.items() if k in ("rpm", "tpm")}}
     try:
         vendor_name, upstream = _split(params)
+        whole = read_text(params["model"])
         # Only of Azure's deployments, which have any name, the callers' name says what they are.
         names = (upstream, name) if vendor_name.startswith("azure") else (upstream,)
         kind = _find_kind(told, params, *names)
-        provider = _add_provider(draft, name, vendor_name, params, environ)
-        if "*" in name or "*" in upstream:
-            _expand(draft, name, (provider, upstream), vendor_name)
-            return
-        model = draft.add_route(name, (provider, upstream), kind)
+        provider: Json = _make_provider(draft, name, vendor_name, params, environ)
+        is_pattern = "*" in name or "*" in upstream
+        if is_pattern:
+            _expand(draft, name, upstream, vendor_name, provider)
+        else:
+            first = draft.models.get(name)
+            model = DraftModel(kind or (first.kind if first else find_kind(upstream)))
+            model.names += filter(None, (read_text(told.get("base_model")), *names))
+            read_details(draft, name, model, told)
+            is_told = told.get("mode") == RESPONSES or _PREFIXED.search(whole)
+            is_newer = is_told or is_for_responses(vendor_name, model.names)
+            if is_newer and model.kind == DEFAULT_KIND:
+                provider = choose_responses(draft, name, provider)
+            place = draft.add_provider(vendor_name, provider)
+            draft.add_deployment(name, (place, upstream), model)
     except Unusable as error:
         draft.note(f"model {name}", f"{read_text(params.get('model')) or 'no model'}: {error}")
         return
-    model.names += filter(None, (read_text(told.get("base_model")), *names))
-    _add_details(draft, name, model, told)
     for key, value in told.items():
-        if not (key in _READ or _find_price(key)) and value not in (None, False, "", [], {}):
+        is_read = key in _READ or (is_price(key) and not is_pattern)
+        if not is_read and value not in _EMPTY:
             why = _PRICED if "_cost" in str(key) else _NOTHING
             draft.note(str(key), WHY.get(key, why), name)
+
+
+def _take_credential(draft: Draft, params: Json, credentials: Mapping[str, Json]) -> Json:
+    """Return the settings of a deployment with those of the credential that it names."""
+    name = read_text(params.get("litellm_credential_name"))
+    if not name:
+        return params
+    rest = {key: one for key, one in params.items() if key != "litellm_credential_name"}
+    if name in credentials:
+        return {**credentials[name], **rest}
+    variable = f"{re.sub('[^A-Z0-9]+', '_', name.upper()).strip('_') or 'CREDENTIAL'}_KEY"
+    draft.note("litellm_credential_name", f"is not in the file: set {variable}", name)
+    return {"api_key": f"{_ENVIRONMENT}{variable}", **rest}
+
+
+def choose_responses(draft: Draft, name: str, provider: Mapping[str, object]) -> Json:
+    """Return a provider of chat as one that is asked by the newer API."""
+    dialect = find_dialects().get(str(provider["dialect"]))
+    if dialect is None or not dialect.is_openai_like:
+        return provider
+    if RESPONSES not in find_dialects():
+        draft.note("Responses", "OpenAI has no other API for it, and this gateway lacks that", name)
+        return provider
+    return {**provider, "dialect": RESPONSES}
+
+
+_PREFIXED: Final = re.compile(r"(^|/)responses/")
 
 
 def _split(params: Json) -> tuple[str, str]:
@@ -207,13 +248,14 @@ def _find_kind(told: Json, params: Json, *names: str) -> str | None:
     return named if kind is None or (kind == DEFAULT_KIND and named == COMPLETION) else kind
 
 
-def _add_provider(
+def _make_provider(
     draft: Draft, model: str, vendor_name: str, params: Json, environ: Mapping[str, str]
-) -> str:
+) -> dict[str, object]:
+    """Make a provider's table. Raises Unusable."""
     vendor = VENDORS[vendor_name]
     address = read_text(params.get("api_base") or params.get("base_url"))
     # LiteLLM looks into such a variable, too.
-    usual = f"{vendor_name.partition('/')[0].upper()}_API_BASE"
+    usual = f"{_find_maker(vendor_name, params).upper()}_API_BASE"
     if not address and (environ.get(usual) or not vendor.base_url):
         address = _ENVIRONMENT + usual
     if address.startswith(_ENVIRONMENT):
@@ -235,7 +277,37 @@ def _add_provider(
     if variable:
         draft.variables.setdefault(variable, f"the key of {vendor_name}")
         table["api_key"] = f"env:{variable}"
-    return draft.add_provider(vendor_name, {**table, **vendor.settings})
+    headers = _read_headers(draft, model, params)
+    return {**table, **vendor.settings, **({"headers": headers} if headers else {})}
+
+
+def _find_maker(vendor_name: str, params: Json) -> str:
+    """Return the vendor in the names of LiteLLM's variables."""
+    told = read_text(params.get("custom_llm_provider") or params.get("model")).partition("/")[0]
+    return (
+        told if _SAME.get(told) == vendor_name == "hosted_vllm" else vendor_name.partition("/")[0]
+    )
+
+
+def _read_headers(draft: Draft, model: str, params: Json) -> dict[str, str]:
+    """Return the headers that each request has, but those that may be secrets."""
+    told = dict(read_table(params.get("extra_headers")))
+    if params.get("organization"):
+        told.setdefault("OpenAI-Organization", params["organization"])
+    found: dict[str, str] = {}
+    for name, value in told.items():
+        one, shown = {str(name): read_text(value)}, f"header {quote_key(str(name))}"
+        try:
+            headers(one)
+        except ValueError as error:
+            draft.note(shown, str(error), model)
+            continue
+        if looks_secret(str(name)) or find_literals({"providers": {"": {"headers": one}}}):
+            why = "may be a secret, so its value is not copied: write it as one of the `headers`"
+            draft.note(shown, why, model)
+        else:
+            found |= one
+    return found
 
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -266,14 +338,22 @@ def find_address(vendor: Vendor, address: str, *, is_root: bool = False) -> str:
     return address
 
 
-def _expand(draft: Draft, name: str, route: tuple[str, str], vendor_name: str) -> None:
-    """Write the models that a `*` stands for, as far as they are known here."""
-    provider, upstream = route
-    found = [one for one in list_known(vendor_name) if upstream.strip("*/") in ("", vendor_name)]
+def _expand(
+    draft: Draft, name: str, upstream: str, vendor_name: str, provider: Mapping[str, object]
+) -> None:
+    """Write the models that a `*` stands for, as far as they are known here. Raises Unusable."""
+    if name.count("*") != 1 or upstream.count("*") != 1:
+        raise Unusable("a `*` cannot be asked for here: write each model")
+    before, _, after = upstream.partition("*")
+    pattern = re.compile(f"{re.escape(before)}(.*){re.escape(after)}")
+    found = [one for known in list_known(vendor_name) if (one := pattern.fullmatch(known))]
     for one in found:
-        model_id = name.replace("*", one)
+        model_id = name.replace("*", one[1])
         if model_id not in draft.models:
-            draft.add_route(model_id, (provider, one)).names.append(one)
+            is_newer = is_for_responses(vendor_name, [one[0]])
+            table = choose_responses(draft, model_id, provider) if is_newer else provider
+            place = draft.add_provider(vendor_name, table)
+            draft.add_route(model_id, (place, one[0])).names.append(one[0])
     draft.note(
         f"model {name}",
         f"a `*` cannot be asked for here: {len(found)} models of {vendor_name} that are known stand in"
@@ -281,90 +361,24 @@ def _expand(draft: Draft, name: str, route: tuple[str, str], vendor_name: str) -
     )
 
 
-def _add_details(draft: Draft, name: str, model: DraftModel, told: Json) -> None:
-    """Take the prices and the limits that a deployment tells; those of its first one count."""
-    model.max_output = model.max_output or _read_count(told.get("max_output_tokens"))
-    model.max_input = model.max_input or _read_count(told.get("max_input_tokens"))
-    prices, rules = _read_prices(draft, name, told)
-    if told.get("input_cost_per_second") is not None:
-        second = read_decimal(told["input_cost_per_second"])
-        if model.kind == AUDIO and second is not None:
-            prices = {"minute": round_price(second * 60)}
-        else:
-            draft.note("input_cost_per_second", "a second of a machine has no price here", name)
-    image = next((one for key in _IMAGE if (one := read_decimal(told.get(key)))), None)
-    if image is not None and model.kind == IMAGE:
-        prices, model.image = {}, model.image or round_price(image)
-    if model.kind in (DEFAULT_KIND, COMPLETION):
-        _complete(draft, name, model, prices)
-    if model.price is None:
-        model.price = prices or None
-        model.rules = {above: {**prices, **told} for above, told in rules.items()}
-    elif prices and prices != model.price:
-        draft.note("prices", "deployments of one name have one price here, the first one's", name)
-
-
-def _find_price(key: object) -> tuple[str, int, int] | None:
-    """Return our name of a price, what makes one of ours of it, and the input above which it holds."""
-    found = _ABOVE.fullmatch(key) if isinstance(key, str) else None
-    named = _PRICES.get(found[1] if found else str(key))
-    return named and (*named, int(found[2]) * 1000 if found else 0)
-
-
-def _read_prices(
-    draft: Draft, name: str, told: Json
-) -> tuple[dict[str, Decimal], dict[int, dict[str, Decimal]]]:
-    """Return the prices that are told, and those above so many tokens of input."""
-    found: dict[int, dict[str, Decimal]] = {}
-    for key, value in told.items():
-        if (price := _find_price(key)) is not None and value is not None:
-            amount = read_decimal(value)
-            if amount is None:
-                draft.note(key, "is no number", name)
-            else:
-                found.setdefault(price[2], {})[price[0]] = round_price(amount * price[1])
-    return found.pop(0, {}), {above: found[above] for above in sorted(found)}
-
-
-def _complete(draft: Draft, name: str, model: DraftModel, prices: dict[str, Decimal]) -> None:
-    """Add list prices to a price of which only a part is told: the rest would be free."""
-    if not any(prices.values()) or "request" in prices:
-        return
-    known = next((one for word in model.names if (one := find_known(word))), None)
-    listed = known.prices if known else {}
-    why = "is not told, so nothing is charged for it there: here it is the list price, or 0"
-    for part in ("input", "output"):
-        if part not in prices:
-            draft.note(f"the price of {part}", why, name)
-            prices[part] = listed.get(part, Decimal(0))
-    if (prices["input"], prices["output"]) == (listed.get("input"), listed.get("output")):
-        prices.update({part: one for part, one in listed.items() if part not in prices})
-
-
-def _read_count(value: object) -> int | None:
-    """Read a number of tokens that gateway.toml takes; None for others."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 < value <= MAX_TOKENS else None
-
-
 def _add_fallbacks(draft: Draft, settings: Mapping[str, Json]) -> None:
     for section in ("router_settings", "litellm_settings"):
-        for model_id, others in _list_pairs(settings[section].get("fallbacks")):
+        for model_id, others in _list_pairs(draft, settings[section].get("fallbacks")):
             for one in list(draft.models) if model_id == "*" else [model_id]:
                 for other in others:
                     draft.add_fallback(one, other, "fallbacks")
         for other in map(read_text, _list(settings[section].get("default_fallbacks"))):
             for one in list(draft.models):
-                if one != other:
-                    draft.add_fallback(one, other, "default_fallbacks")
+                draft.add_fallback(one, other, "default_fallbacks")
 
 
 def _list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else [value] if value else ()
 
 
-def _list_pairs(value: object) -> Iterator[tuple[str, list[str]]]:
+def _list_pairs(draft: Draft, value: object) -> Iterator[tuple[str, list[str]]]:
     for one in _list(value):
+        if not isinstance(one, dict):
+            draft.note("fallbacks", "an entry is no table of a model and its fallbacks")
         for model_id, others in read_table(one).items():
             yield read_text(model_id), list(map(read_text, _list(others)))

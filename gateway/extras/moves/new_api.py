@@ -14,8 +14,16 @@ from typing import Any, Final
 from gateway.base.money import MILLION
 from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extras.moves.draft import Draft, Unusable, round_price
-from gateway.extras.moves.known import AUDIO, COMPLETION, IMAGE, VENDORS, Vendor, find_kind
-from gateway.extras.moves.litellm import find_address
+from gateway.extras.moves.known import (
+    AUDIO,
+    COMPLETION,
+    IMAGE,
+    VENDORS,
+    Vendor,
+    find_kind,
+    is_for_responses,
+)
+from gateway.extras.moves.litellm import choose_responses, find_address
 from gateway.extras.moves.sources import (
     Json,
     parse_json,
@@ -135,18 +143,24 @@ _CREATE: Final = Decimal("1.25")
 
 def adopt(files: Sequence[Path]) -> Draft:
     """Make a draft of channels and options, in one file or in several. Raises NotFound, Refused."""
-    draft = Draft(f"gateway adopt new-api {' '.join(one.name for one in files)}", False)
+    draft = Draft(f"gateway adopt new-api {' '.join(one.name for one in files)}")
     channels: list[Json] = []
     options: dict[str, Any] = {}
+    total = 0
     for file in files:
         raw = parse_json(file, read_file(file))
-        channels += _find_channels(raw)
+        found = _find_channels(raw)
+        channels += [one for one in found if one not in channels]
+        total = max(total, _find_total(raw))
         options |= _find_options(raw)
     if not channels:
         raise Refused(
             "no file has channels: export them as JSON (GET /api/channel/), with the options"
             " (GET /api/option/) in the same file or in a second one"
         )
+    if total > len(channels):
+        why = f"there are {total}, of which the files have {len(channels)}: give all pages (&p=2 …)"
+        draft.note("channels", why)
     prices = _Prices(draft, options)
     # What is asked first there stands first here.
     for one in sorted(
@@ -173,6 +187,14 @@ def _find_channels(raw: object) -> list[Json]:
             one for key in ("channels", "data", "items") for one in _find_channels(raw.get(key))
         ]
     return []
+
+
+def _find_total(raw: object) -> int:
+    """Return how many channels there are, by a page of them."""
+    if not isinstance(raw, dict):
+        return 0
+    told = _read_int(raw.get("total")) if _find_channels(raw.get("items")) else 0
+    return max(told, _find_total(raw.get("data")))
 
 
 def _find_options(raw: object) -> dict[str, Any]:
@@ -223,7 +245,8 @@ def _add_channel(draft: Draft, one: Json) -> None:
         draft.note("group", "who may use what is an account's here: `account edit --models`", name)
     mapping = read_table(_parse(one.get("model_mapping")))
     try:
-        provider = _add_provider(draft, name, one)
+        table = _make_provider(draft, name, one)
+        provider = draft.add_provider(name, table)
     except Unusable as error:
         draft.note(f"channel {name}", str(error))
         return
@@ -232,12 +255,20 @@ def _add_channel(draft: Draft, one: Json) -> None:
     for model_id in dict.fromkeys(part for model in models if (part := model.strip())):
         try:
             upstream = read_text(mapping.get(model_id)) or model_id
-            draft.add_route(model_id, (provider, upstream), find_kind(model_id))
+            place, maker = provider, _MAKERS.get(_read_int(one.get("type")), "")
+            if is_for_responses(maker, [upstream]):
+                place = draft.add_provider(name, choose_responses(draft, model_id, table))
+            draft.add_route(model_id, (place, upstream), find_kind(model_id))
         except Unusable as error:
             draft.note(f"model {model_id}", f"{name}: {error}")
 
 
-def _add_provider(draft: Draft, name: str, one: Json) -> str:
+_MAKERS: Final = {1: "openai", 3: "azure"}
+"""The types of channels that serve OpenAI's models themselves."""
+
+
+def _make_provider(draft: Draft, name: str, one: Json) -> dict[str, object]:
+    """Make a provider's table. Raises Unusable."""
     number = _read_int(one.get("type"))
     vendor = TYPES.get(number)
     if vendor is None:
@@ -257,7 +288,7 @@ def _add_provider(draft: Draft, name: str, one: Json) -> str:
         told = [draft.name_secret(key, f"{stem}_KEY", name) for key in dict.fromkeys(keys or [""])]
         places = [f"env:{variable}" for variable in told]
         table["api_key"] = places[0] if len(places) == 1 else places
-    return draft.add_provider(name, {**table, **vendor.settings})
+    return {**table, **vendor.settings}
 
 
 def _list_keys(value: object) -> Iterator[str]:
@@ -286,10 +317,15 @@ class _Prices:
                 draft.note(what, why, name)
         self._times = Decimal(MILLION) / (unit or _PER_TOKEN)
         groups = self._told["groupratio"]
-        if any(ratio != 1 for ratio in groups.values()):
+        if groups.get("default") == 0:
+            # Nothing becomes free by a group.
+            why = (
+                "that of `default` is 0, and prices are written as if it were 1: see who should pay"
+            )
+            draft.note("GroupRatio", why)
+        elif any(ratio != 1 for ratio in groups.values()):
             why = "prices are the same for all here; those of `default` are written"
             draft.note("GroupRatio", why)
-        # Nothing becomes free by a group: such prices are as if the ratio were 1.
         self._times_group = groups.get("default") or Decimal(1)
 
     def _read(self, option: str, value: object) -> Ratios:
@@ -309,7 +345,7 @@ class _Prices:
         if fixed is not None:
             amount = round_price(fixed * self._times_group)
             if model.kind == IMAGE:
-                model.image = amount or None
+                model.price = {"image": amount}
             elif model.kind == AUDIO:
                 self._draft.note("ModelPrice", "speech is priced by the character here", model_id)
             else:

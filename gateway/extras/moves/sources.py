@@ -6,13 +6,13 @@ Fractions stay decimal: floats would change the last digits of prices.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from gateway.base.install import tell_install
 from gateway.base.money import MILLION
 from gateway.base.process import READ, find_obstacle
 from gateway.ledger.records import NotFound, Refused
@@ -57,8 +57,7 @@ def parse_yaml(file: Path, text: str) -> Any:
         import yaml
     except ImportError as error:
         raise Refused(
-            f"{file}: YAML needs PyYAML: {sys.executable} -m pip install 'PyYAML>=6'. Or write the"
-            " file as JSON"
+            f"{file}: YAML needs PyYAML: {tell_install('yaml')}, or write the file as JSON"
         ) from error
     try:
         # Amounts keep their digits: YAML's floats are read as texts, and so are dates.

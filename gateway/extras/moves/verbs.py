@@ -14,14 +14,13 @@ from gateway.admin.fields import printable
 from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.books import NEW_FILE, tell_verdict
-from gateway.cli.command import Command
+from gateway.cli.command import Command, write_new
 from gateway.cli.keys import NEW_TERMS, KeyOptions, look_up, warn_of_unknown_models
 from gateway.cli.verbs import arg, flag, verb
 from gateway.config.load import load_defaults
 from gateway.extras.moves import files, litellm, new_api, sources
 from gateway.extras.moves import keys as adopted
 from gateway.extras.moves.draft import Draft
-from gateway.ledger.checks import require_new
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import Refused
 
@@ -58,9 +57,7 @@ def adopt_new_api(command: Command, files: list[Path], target: Path | None) -> N
 def _hand_over(command: Command, draft: Draft, target: Path | None) -> None:
     text = draft.write()
     if target is not None:
-        require_new(target, "`adopt`")
-        with target.open("x", encoding="utf-8") as out:
-            out.write(text)
+        write_new("`adopt`", target, text.encode())
     shown: dict[str, object] = {"toml": text, "variables": draft.variables, "notes": draft.notes}
     command.show(shown, "" if target else text)
     if draft.notes:
@@ -108,6 +105,8 @@ def key_adopt(
     """Take over keys that callers have from another gateway, all or none. Only digests are stored."""
     if file is False and not stdin:
         raise Refused("give the keys with --stdin, one a line, or as a table with --csv FILE")
+    if file is not False and stdin:
+        raise Refused("give --stdin or --csv: --csv without a FILE reads a table from stdin")
     if file is not False and any(one is not None for one in options.values()):
         raise Refused("with --csv the limits of a key are columns of its row, not options")
     if file is False and account is None:

@@ -35,9 +35,9 @@ from gateway.ledger.sql.observations import ObservationBook
 from gateway.ledger.sql.receipts import ReceiptBook
 
 _SQL: Final = read_script(__file__)
-_PAGE, _COUNT = (
-    _SQL[name].format(chosen=_SQL["chosen events"]) for name in ("page of events", "count events")
-)
+_CHOSEN: Final = _SQL["chosen events"]
+_PAGE: Final = _SQL["page of events"].format(chosen=_CHOSEN)
+_COUNT: Final = _SQL["count events"].format(chosen=_CHOSEN)
 _LAST_CHECKPOINT: Final = "SELECT max(created_ms) FROM checkpoints"
 
 
