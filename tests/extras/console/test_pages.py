@@ -76,7 +76,9 @@ def test_imports_resolve_and_are_used(name: str) -> None:
 
 def test_every_export_is_imported() -> None:
     pages = "accounts account overview keys usage billing activity call models settings costs tryit gateway books"
-    pages += " providers refusals health audit signIn signOutElsewhere created askLink peopleOf usageOf"
+    pages += (
+        " providers refusals health audit signIn signOutElsewhere created askLink peopleOf usageOf"
+    )
     added = ["creditForm"] if any(one.credit for one in find_additions()) else []
     for one in find_additions():
         added += [*one.pages, *one.links, *(f"{page}Part" for page in one.parts)]
