@@ -12,9 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Final
 
@@ -26,17 +26,30 @@ from tests.support.config import KINDS
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
-PORTS: Final = (20_000, 32_000)
+PORTS: Final = range(20_000, 32_000)
+"""Below those that the kernel gives away, so that nobody takes one before its server."""
+WORKERS: Final = 8
+"""Of the test run: each draws from ports of its own, or two would give one to two servers now and then."""
 CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
 RESPONSES: Final = "/v1/responses"
 COUNT_TOKENS: Final = "/v1/messages/count_tokens"
 
 
+def _shuffle_ports() -> Iterator[int]:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports = list(PORTS[worker % WORKERS :: WORKERS])
+    random.SystemRandom().shuffle(ports)
+    return cycle(ports)
+
+
+_SHUFFLED: Final = _shuffle_ports()
+
+
 def free_port() -> int:
-    """Draw a port below those the kernel gives away, so that nobody takes it before its server."""
+    """Return a port that no server has, and that none gets from here for a long time."""
     while True:
-        port = random.SystemRandom().randint(*PORTS)
+        port = next(_SHUFFLED)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
 
