@@ -32,6 +32,7 @@ import pytest
 from gateway.base import ids
 from gateway.base.times import DAY_MS, unix_ms
 from gateway.cli import process
+from gateway.extension import find_extras
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import open_books, open_ledger
@@ -43,10 +44,13 @@ from tests.support.cli import Answer, Cli
 from tests.support.layout import fill_json
 from tests.support.scribe import Scribe
 
+USED: Final = {"adopt": "responses"}
+"""Another extra that a session needs, if it does."""
 SESSIONS: Final = {
     path.stem: path
     for folder in (Path(__file__).parent, *ROOT.glob("tests/extras/*"))
     for path in folder.glob("sessions/*.txt")
+    if USED.get(path.stem, "") in {"", *find_extras()}
 }
 NOW_MS: Final = 1_700_000_000_000
 OVERLOAD: Final = UpstreamFailure(
