@@ -1,4 +1,4 @@
-"""What stands in the place of a secret, a model's name or an address by mistake, and what to write.
+"""Find mistakes in the place of a secret, a model's name or an address, and say what to write.
 
 Operators come from other gateways, whose files have variables, wildcards and endpoints in these places. No message
 repeats what may be a secret.
@@ -93,9 +93,9 @@ class Mistake:
     problem: str
     """Says so of the text, as "is a placeholder"."""
     write: str
-    """What to write in gateway.toml, if the text stands there."""
+    """The advice for a text that stands in gateway.toml itself."""
     hold: str = "the {}"
-    """What has to be in the variable or the file, if the text is in one; {} says what is meant."""
+    """The content that a variable or a file needs, if the text is in one; {} says what is meant."""
 
 
 _BEHIND: Final = ("write what stands behind it", "what stands behind it")

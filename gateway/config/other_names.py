@@ -1,4 +1,4 @@
-"""What other programs' files call what stands in gateway.toml, for errors that say what was meant."""
+"""The names that other programs' files have for settings of gateway.toml, so that errors say what was meant."""
 
 from __future__ import annotations
 

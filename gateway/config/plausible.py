@@ -110,7 +110,7 @@ class _Prices:
 
     amounts: Mapping[str, Decimal]
     unit: str
-    """What a model's input is counted in."""
+    """The unit of a model's input."""
     per_dollar: int | None
     """None if the currency is a label."""
 

@@ -207,7 +207,7 @@ class Problems:
     def __init__(self, tables: Iterable[str] = ("",)) -> None:
         """`tables`: the order in which their problems are listed."""
         self.doubts: list[str] = []
-        """What is valid, but probably not meant."""
+        """Settings that are valid, but probably not meant."""
         self._by_table: dict[str, list[str]] = {table: [] for table in tables}
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What was meant by text that is not TOML: other languages' words, and usual typing errors."""
+"""Guess what was meant by text that is not TOML: other languages' words, and usual typing errors."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class EventView:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """What a list of events is narrowed to; by default nothing."""
+    """The conditions that narrow a list of events; by default there are none."""
 
     search: str | None = None
     """A part of the actor, the action, the account or the target."""

@@ -74,7 +74,7 @@ class Dialect:
     needs_limit: bool = False
     """Its providers require a limit of output tokens in each request."""
     others: str = ""
-    """What other programs' files call it, for error messages."""
+    """Its names in other programs' files, for error messages."""
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
@@ -117,7 +117,7 @@ class Kind:
     allows: Collection[str] = ()
     """Names that a model's `allow` may have, beside those that all kinds share."""
     others: str = ""
-    """What other programs' files call it, for error messages."""
+    """Its names in other programs' files, for error messages."""
     one_model_as: str = ""
     """Why all routes of a model have to name one upstream model; "" if they need not."""
 

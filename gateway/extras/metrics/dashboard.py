@@ -30,7 +30,7 @@ class _Query:
     legend: str = ""
     by: Labels = ()
     only: str = ""
-    """What selects some of its series."""
+    """The labels that select some of its series."""
     quantile: float | None = None
     """Which of a histogram's is shown; None: the mean."""
     hourly: int = 0

@@ -75,7 +75,7 @@ class Draft:
     providers: dict[str, dict[str, object]] = field(default_factory=dict)
     models: dict[str, DraftModel] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
-    """What each variable has to hold, by its name."""
+    """A description of what each variable has to hold, by its name."""
     reserved: set[str] = field(default_factory=set)
     """The variables that the other gateway reads, so that no other key gets their names."""
     _notes: dict[tuple[str, str], list[str]] = field(default_factory=dict)

@@ -166,7 +166,7 @@ def _models(text: str) -> tuple[str, ...] | None:
 
 
 _ALL: Final = frozenset(("*", "all-team-models", "all-proxy-models"))
-"""What LiteLLM writes for all models that the account may use."""
+"""LiteLLM's words for all models that the account may use."""
 
 
 def _expiry(text: str) -> read.Expiry | None:

@@ -1,4 +1,4 @@
-"""What other gateways know by themselves: vendors' addresses and variables, models' prices and limits.
+"""Facts that other gateways have built in: vendors' addresses and variables, models' prices and limits.
 
 Prices are vendors' list prices in USD, for models that are often found in such files.
 """
@@ -174,11 +174,11 @@ xai        grok-3-mini             input 0.3 output 0.5
 """
 _CACHE_READ: Final = Decimal("0.1")
 _CACHE_WRITE: Final = Decimal("1.25")
-"""What Anthropic asks for tokens of a cache, times input."""
+"""Anthropic's prices for tokens of a cache, as multiples of the price of input."""
 _ENDS: Final = re.compile(
     r"([-@](20\d\d-\d\d-\d\d|20\d{6}|0[0-9]{3}|1[0-2]\d\d|latest)|-v\d+:\d+)+$"
 )
-"""What ends a model's name beside its version: dates, such as `-2024-08-06` and `-0613`, and `-latest`."""
+"""Endings of a model's name beside its version: dates, such as `-2024-08-06` and `-0613`, and `-latest`."""
 
 
 @cache
@@ -270,7 +270,7 @@ class _Quirks:
 
 _SAMPLING: Final = ("temperature", "top_p")
 _EFFORT: Final = "effort"
-"""What stands for a setting that is left out."""
+"""The mark of a setting that is left out."""
 _QUIRKS: Final = (
     (re.compile(r"gpt-[5-9](?!.*chat)|o[134](-|$)"), _Quirks(_SAMPLING)),
     (

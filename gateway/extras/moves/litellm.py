@@ -55,7 +55,7 @@ _READ: Final = frozenset(
     {"model", "api_key", "api_base", "base_url", "custom_llm_provider", "mode", "base_model"}
     | {"max_output_tokens", "max_input_tokens", "id", "extra_headers", "organization"}
 )
-"""What is read of a deployment; ids of deployments are of no use here."""
+"""Fields of a deployment that are read; ids of deployments are of no use here."""
 _LIMITED: Final = "limits are of keys and accounts here: `key edit --rpm`, `account edit --tpm`"
 _TIMED: Final = "time limits are a provider's here: first_byte_timeout, idle_timeout, total_timeout"
 _DEFAULTED: Final = "what callers leave out is the provider's default here"

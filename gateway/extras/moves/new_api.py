@@ -101,7 +101,7 @@ _HAPPENED: Final = frozenset(
     {"created_time", "test_time", "response_time", "balance", "balance_updated_time"}
     | {"used_quota", "other_info", "test_model", "auto_ban"}
 )
-"""What happened to a channel, and how it is tested: of no use here."""
+"""Fields that tell what happened to a channel, or how it is tested: of no use here."""
 _ABSENT: Final[tuple[object, ...]] = (None, False, 0, "", "{}", "[]", {}, [])
 _PER_TOKEN: Final = 500_000
 """Quota units of a dollar, unless an option says otherwise: so a ratio of 1 is 2 dollars per million."""
@@ -214,7 +214,7 @@ def _find_options(raw: object) -> dict[str, Any]:
 _WRAPPING: Final = frozenset(
     {"success", "message", "code", "channels", "items", "total", "page", "page_size", "type_counts"}
 )
-"""What stands around channels and options in replies."""
+"""Fields that stand around channels and options in replies."""
 
 
 def _parse(value: object) -> object:

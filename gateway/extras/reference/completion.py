@@ -15,7 +15,7 @@ _SHARED: Final = ("--config", "--help")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What may follow some words of a command line."""
+    """The words and files that may follow some words of a command line."""
 
     at: str
     """The words: "", `account` or `account add`."""
@@ -222,4 +222,4 @@ SHELLS: Final[Mapping[str, Callable[[], str]]] = {
     "zsh": lambda: _fill_cases(_ZSH),
     "fish": _write_fish,
 }
-"""What makes the script of each shell."""
+"""The function that makes the script of each shell."""

@@ -1,4 +1,4 @@
-"""What the reference tells of a route, which is what serves it."""
+"""Records of the routes that serve, as the reference describes them."""
 
 from __future__ import annotations
 
