@@ -49,6 +49,8 @@ def start(folder: Path, prefix: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gateway", "--config", str(config)]
     # Coverage, if it is measured, would need room for its own file.
     environment = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
+    # Python keeps compiled modules that were cut short by a full disk, and the next start reads them.
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return subprocess.run(
         ["sh", "-c", f'{prefix}exec "$@"', "", *command],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100,

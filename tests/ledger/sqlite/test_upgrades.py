@@ -56,6 +56,7 @@ def limit(instant):
         left, schema._open = instant, open_traced
         sys.addaudithook(hear)
     else:
+        sys.dont_write_bytecode = True  # a compiled module that was cut short would stay
         resource.setrlimit(resource.RLIMIT_FSIZE, (instant * 16384, resource.RLIM_INFINITY))
 
 def upgrade(instant):
