@@ -165,6 +165,7 @@ def play(cli: Cli, scribe: Scribe, block: str) -> str:
     return "\n".join([*lines, *([f"[{answer.code}]"] if answer.code else [])]) + "\n"
 
 
+@pytest.mark.timeout(300)  # hundreds of commands, and a machine may be busy
 @pytest.mark.parametrize("name", sorted(SESSIONS))
 def test_each_command_prints_what_it_did(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
