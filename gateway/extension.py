@@ -82,6 +82,9 @@ class Started:
     """Adds paths elsewhere. All extras have been started by then, so it may look for what others offer."""
     offers: Sequence[object] = ()
     """Objects that other extras find by their type with `Gateway.find_offers`."""
+    adjust: Callable[[Config], Config] = lambda config: config
+    """Returns what is served of a configuration that was read, such as one with a provider off. Called in a
+    thread; `Gateway.reconfigure` calls it anew."""
     reconfigure: Callable[[], object] = lambda: None
     """Called when `Gateway.config` has changed."""
     run: Callable[[], AbstractAsyncContextManager[object]] = nullcontext

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
@@ -38,6 +39,7 @@ class Gateway:
     """The state that all requests share; `in_flight` and `buffered_bytes` count admitted requests."""
 
     config: Config
+    """The configuration that is served: `read`, as extras adjust it."""
     ledger: ServingLedger
     routes: Routes
     ticker: Ticker
@@ -64,14 +66,34 @@ class Gateway:
     last_reload: Reload | None = None
     """The result of the last reload of the configuration; None before the first."""
     extras: list[Started] = field(default_factory=list)
+    read: Config = field(init=False)
+    """The configuration as gateway.toml has it."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a configuration is adjusted, so that an older one never replaces a newer one."""
+
+    def __post_init__(self) -> None:
+        self.read = self.config
 
     def find_offers(self, kind: type[Offer]) -> list[Offer]:
         """Return what extras offer of a type."""
         offers = (one for extra in self.extras for one in extra.offers)
         return [one for one in offers if isinstance(one, kind)]
 
-    def reconfigure(self, config: Config, routes: Routes) -> None:
-        """Serve by another configuration from now on. Requests in flight keep the one they began with."""
+    async def reconfigure(self, read: Config | None = None) -> None:
+        """Serve by another configuration from now on, or by the same one as extras adjust it now."""
+        async with self._turn:
+            read = self.read if read is None else read
+            config, routes = await asyncio.to_thread(self._prepare, read)
+            self.read = read
+            self.swap(config, routes)
+
+    def _prepare(self, config: Config) -> tuple[Config, Routes]:
+        for extra in self.extras:
+            config = extra.adjust(config)
+        return config, make_routes(config, before=self.routes)
+
+    def swap(self, config: Config, routes: Routes) -> None:
+        """Replace both in one step. Requests in flight keep what they began with."""
         before, self.config, self.routes = self.routes, config, routes
         # After the swap, so that no new request finds a closed provider.
         before.close(but=routes)

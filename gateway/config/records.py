@@ -199,6 +199,8 @@ class Model:
     """The unit in which its input is counted and priced."""
     product: str = ""
     """The product that the prices imply, if it differs from the kind."""
+    off: str | None = None
+    """The reason why the model itself is off, whatever its providers are; the file has none."""
 
     @property
     def free(self) -> bool:
@@ -271,9 +273,10 @@ class Config:
         )
 
     def active_models(self) -> dict[str, Model]:
-        """Return the models with a provider that is on, their routes cut down to such providers."""
+        """Return the models that are on with a provider that is, their routes cut down to such providers."""
         return {
             model.id: dataclasses.replace(model, routes=routes)
             for model in self.models.values()
-            if (routes := tuple(r for r in model.routes if self.providers[r.provider].off is None))
+            if model.off is None
+            and (routes := tuple(r for r in model.routes if self.providers[r.provider].off is None))
         }

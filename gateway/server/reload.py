@@ -3,7 +3,8 @@
 The life of a reload:
 
     SIGHUP            sets an event, so that signals during a reload cause one more, and none is lost
-    in a thread       the file is read and checked as at the start; the routes are made
+    in a thread       the file is read and checked as at the start
+    in a thread       extras adjust what was read; the routes are made
     in one step       configuration and routes are replaced, so each request finds both old or both new;
                       what was made of settings at the start is told (`Reloader.told`)
     in a thread       the result becomes an event, which `python -m gateway reload` waits for
@@ -26,13 +27,12 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from gateway.admin import observations as asking
 from gateway.admin.fields import name_process
-from gateway.api.state import Gateway, make_routes
+from gateway.api.state import Gateway
 from gateway.base.money import PRICES, format_amount, format_factor
 from gateway.base.prices import AppliedPrice, PriceList, read_price
 from gateway.base.times import unix_ms
@@ -74,7 +74,10 @@ class Reloader:
         """Apply the file as it is now, or change nothing and return why."""
         gateway = self.gateway
         try:
-            config, restart_for, swap = await asyncio.to_thread(self._prepare)
+            config, restart_for = await asyncio.to_thread(self._read)
+            # Before the swap, which replaces the configuration that is compared.
+            words = describe_changes(gateway.read, config)
+            await gateway.reconfigure(config)
         except ConfigError as error:
             # The log and the event take one line.
             words = "; ".join(str(error).splitlines())
@@ -84,26 +87,17 @@ class Reloader:
             log.exception("%s could not be read again", gateway.config.path)
             words = "the gateway failed to read the file: its log says how"
             return self._show(Reload(at_ms, ok=False, words=words))
-        # Before the swap, which replaces the configuration that is compared.
-        words = describe_changes(gateway.config, config)
         if doubtful := len([*list_warnings(config)]):
             words += f"; {doubtful} warning{'s' * (doubtful > 1)}, which the log and `check` tell"
-        swap()
         result = self._show(Reload(at_ms, ok=True, words=words, restart_for=restart_for))
         for tell in self.told:
-            tell(config)
+            tell(gateway.config)
         return result
 
-    def _prepare(self) -> tuple[Config, tuple[str, ...], Callable[[], None]]:
-        """Check the file and make the routes; return a function that replaces the old ones in one step.
-
-        Raises ConfigError.
-        """
-        gateway = self.gateway
-        read = fit_to_files(self.load(gateway.config.path, os.environ))
-        config, restart_for = keep_fixed(gateway.config, read)
-        routes = make_routes(config, before=gateway.routes)
-        return config, restart_for, partial(gateway.reconfigure, config, routes)
+    def _read(self) -> tuple[Config, tuple[str, ...]]:
+        """Read and check the file; return what can be in force now, and what waits. Raises ConfigError."""
+        read = fit_to_files(self.load(self.gateway.config.path, os.environ))
+        return keep_fixed(self.gateway.config, read)
 
     def _show(self, result: Reload) -> Reload:
         """Tell the log and the page Health. After a refusal, what waited for a restart still does."""

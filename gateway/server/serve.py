@@ -160,7 +160,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         tune_gc()  # after everything that lives as long as the process, which it exempts
         listener.start()
         announce = partial(_announce, manager, listener)
-        announce(config, "READY=1")  # only now: systemd then starts what needs the service
+        announce(gateway.config, "READY=1")  # only now: systemd then starts what needs the service
         _run(ending, "watchdog", manager.keep_alive())
         told = (connections.reconfigure, access_log.reconfigure, announce)
         _run(ending, "reload", Reloader(gateway, told, signals.reload).run())
@@ -274,8 +274,9 @@ def _announce(manager: systemd.Manager, listener: Listener, config: Config, *sta
         if provider.off is not None:
             models = ", ".join(config.models_of(provider))
             log.info("provider %s is off: %s (%s)", provider.name, provider.off, models)
-    for model, lack in config.lacking.items():
-        log.info("model %s is off: %s", model, lack)
+    off = ((one.id, one.off) for one in config.models.values() if one.off is not None)
+    for model, reason in (*config.lacking.items(), *off):
+        log.info("model %s is off: %s", model, reason)
     if readable := warn_of_literals(config.path, config.literals):
         log.warning("%s", readable)
     for warning in (*warn_of_no_model(config), *list_warnings(config)):

@@ -64,7 +64,7 @@ class Desk:
         match words:
             case ["defaults", *_]:
                 told = {name: int(value) for name, value in pairs}
-                self.gateway.reconfigure(self.configure(**told), self.routes)
+                self.gateway.swap(self.configure(**told), self.routes)
             case ["account", *_]:
                 self.account.terms = Terms(**terms)
             case ["key", name, *_]:

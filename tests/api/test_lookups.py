@@ -114,7 +114,7 @@ async def test_ready_is_who_takes_requests(
 
 ON = ("qwen3-8b", "gpt-4o", "gpt-4o-mini")
 OFF = "gpt-5.5"
-IS_OFF = "is switched off here: its provider is not set up."
+IS_OFF = "is switched off here; the operator can say why."
 NOT_HERE = "does not exist here."
 
 

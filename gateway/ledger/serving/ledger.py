@@ -84,6 +84,7 @@ class ServingLedger:
         self.budgets = memory.budgets
         self.refresh = writer.refresh
         self.watch_commits = writer.commit_watchers.append
+        self.watch_changes = writer.change_watchers.append
         self.look = writer.look
         self.read_spent = reader.read_spent
         self.read_ended_key = reader.read_ended_key

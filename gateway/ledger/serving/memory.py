@@ -50,6 +50,8 @@ class Snapshot:
     keys: tuple[KeyRow, ...]
     budgets: tuple[Budget, ...] = ()
     """The budgets of the keys, and possibly more."""
+    for_extras: bool = False
+    """Something was changed that extras keep in memory."""
 
 
 class Memory:

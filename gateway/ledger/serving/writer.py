@@ -115,6 +115,8 @@ class Writer:
         self._patience_seconds = commit_seconds if hang_seconds is None else hang_seconds
         self.commit_watchers: list[Callable[[int, float], object]] = []
         """Called after each commit with the number of its requests and its seconds, on the event loop."""
+        self.change_watchers: list[Callable[[], object]] = []
+        """Called on the event loop when another process, or the console, has told of a change for extras."""
         self._give_up_seconds: float | None = None
         self._batch: Sequence[Item] = ()
         """The items of the commit under way. It counts as hanging after `_hang_seconds`."""
@@ -191,6 +193,9 @@ class Writer:
         # The poll came before the batch's commit, so its balances are older.
         if report.snapshot is not None:
             self._memory.apply(report.snapshot)
+            if report.snapshot.for_extras:
+                for tell in self.change_watchers:
+                    tell()
         self._memory.assign(report.balances_nano, report.spent_nano, report.spendings)
         if report.polled:
             self._end_polls()

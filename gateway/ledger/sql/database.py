@@ -74,6 +74,10 @@ KEY_WORKS: Final = f"""
 """The condition under which `KeyView.status` is active."""
 
 
+FOR_EXTRAS: Final = ("account", "0")
+"""The row of `changes` that tells extras of a change: no account has this id, and memory has nothing of it."""
+
+
 class Cursor(Protocol):
     @property
     def rowcount(self) -> int: ...
@@ -284,6 +288,10 @@ class Database(ABC):
     def append_change(self, kind: Literal["account", "key", "budget"], id_: int | str) -> None:
         """Tell the serving processes what this transaction changes."""
         self.change("INSERT INTO changes (kind, id) VALUES (?, ?)", (kind, str(id_)))
+
+    def tell_extras(self) -> None:
+        """Tell the extras of the serving processes that this transaction changes what they keep in memory."""
+        self.change("INSERT INTO changes (kind, id) VALUES (?, ?)", FOR_EXTRAS)
 
     def read_account(self, name: str) -> AccountView:
         """Return an account by its name. Raises NotFound."""

@@ -23,6 +23,7 @@ from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.records import EntryKind
 from gateway.ledger.serving.memory import KeyRow, Snapshot
 from gateway.ledger.sql.database import (
+    FOR_EXTRAS,
     KEY_LIVES,
     KEY_TERMS,
     TERMS,
@@ -205,7 +206,8 @@ def read_changed(connection: Connection, changed: Sequence[tuple[str, str]]) -> 
     accounts = _select(connection, _ACCOUNTS + _NUMBERS, named["account"])
     keys = tuple(_key_row(row) for row in _select(connection, _KEYS + _NAMES, named["key"]))
     budgets = _read_budgets(connection, keys, map(int, named["budget"]))
-    return Snapshot(tuple(_account_row(row) for row in accounts), keys, budgets)
+    found = tuple(_account_row(row) for row in accounts)
+    return Snapshot(found, keys, budgets, for_extras=FOR_EXTRAS in changed)
 
 
 def _read_budgets(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.api.state import make_routes
 from gateway.config.load import load_config
 from tests.extras.renewal.kit import CLOUDS, Cloud, open_cloud, write_clouds
 from tests.support import messages, replies
@@ -46,14 +45,14 @@ async def test_a_reload_keeps_a_good_key(cloud: Cloud) -> None:
     for change in ("", "max_concurrency = 9\n"):
         gateway.config.path.write_text(text.replace(table, change + table))
         config = load_config(gateway.config.path, {})
-        gateway.reconfigure(config, make_routes(config, before=gateway.routes))
+        await gateway.reconfigure(config)
         await cloud.complete()
     assert gateway.config.providers["cloud"].max_concurrency == 9
     assert cloud.key.problem == "", "nothing was run again"
     (cloud.served.folder / "other").write_text(cloud.valid)
     gateway.config.path.write_text(text.replace("cat token", "cat other"))
     config = load_config(gateway.config.path, {})
-    gateway.reconfigure(config, make_routes(config, before=gateway.routes))
+    await gateway.reconfigure(config)
     await cloud.complete()  # another command is run at once
 
 
