@@ -7,13 +7,18 @@ problem, such as a failing provider, is also kept as a condition until it ends.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import orjson
 
 from gateway.admin.fields import Fields
 from gateway.base.times import format_iso, format_moment
+
+if TYPE_CHECKING:
+    from gateway.config.records import Config
+    from gateway.ledger.sql.books import Books
 
 AlertKind = Literal[
     "low_balance",
@@ -29,6 +34,7 @@ AlertKind = Literal[
     "payment_refunded",
     "payment_disputed",
     "payment_refused",
+    "switched_off",
     "test",
 ]
 AlertState = Literal["raised", "ended"]
@@ -56,6 +62,23 @@ class Alert:
     def key(self) -> tuple[str, str, str]:
         """The occurrence of an alert that is raised only once."""
         return self.kind, self.subject, self.occurrence
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """Lasting problems of a kind, see `AlertBook.follow`."""
+
+    standing: Mapping[str, str]
+    ended: Mapping[str, str]
+    unknown: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """Lasting problems that another extra knows of; its `Extra.adds` returns this."""
+
+    kind: AlertKind
+    find: Callable[[Books, Config], Problems]
 
 
 @dataclass(frozen=True, slots=True)

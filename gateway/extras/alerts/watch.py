@@ -13,7 +13,7 @@ from gateway.admin import fields
 from gateway.api.state import Gateway
 from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
-from gateway.extension import Started
+from gateway.extension import Started, find_added
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.extras.alerts.findings import (
@@ -24,7 +24,7 @@ from gateway.extras.alerts.findings import (
     find_told_events,
     judge_providers,
 )
-from gateway.extras.alerts.records import Alert, AlertKind, AlertState
+from gateway.extras.alerts.records import Alert, AlertKind, AlertState, Lasting
 from gateway.extras.alerts.settings import Alerts
 from gateway.ledger.budget_records import Budget
 from gateway.ledger.records import LedgerError
@@ -53,6 +53,7 @@ class Watch:
         self._deliveries = Deliveries(self._location, gateway.ledger.clock)
         self._raised: frozenset[tuple[str, str, str]] = frozenset()
         """The keys of problems queued already, so that they are not written again at each look."""
+        self._added = [one for one in find_added("alerts") if isinstance(one, Lasting)]
         self._told_changes: dict[AlertKind, int] = {}
         """The last event of each kind that raised an alert."""
         self._outage: asyncio.Task[None] | None = None
@@ -129,6 +130,10 @@ class Watch:
         alerts.follow("provider_failing", seen.failing, seen.working, channels, seen.unknown)
         old = find_old_backup(books, settings.backup_days)
         alerts.follow("old_backup", old, {}, channels)
+        for one in self._added:
+            found_more = one.find(books, config)
+            more = (found_more.standing, found_more.ended, channels, found_more.unknown)
+            alerts.follow(one.kind, *more)
         changes = find_told_events(books, self._told_changes)
         alerts.raise_all(changes, channels)
         self._told_changes |= {alert.kind: int(alert.occurrence) for alert in changes}

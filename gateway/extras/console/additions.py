@@ -58,7 +58,8 @@ class Addition:
     """Such pages that are not in the menu: others lead there."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Scripts by the pages that they add to: for `costs` it is the script's function `costsPart`, which gets the
-    page's context and, of some pages, what they show."""
+    page's context and, of some pages, what they show. For `models` and `providers` it returns a function, which
+    makes more of a row by the row's name."""
     receipts: Mapping[str, str] = field(default_factory=dict)
     """Routes that lead to the receipts of kinds of entries; the last word of an entry's note takes the place of `{}`."""
     describe_credit: Callable[[Gateway], Json] = lambda _: {}

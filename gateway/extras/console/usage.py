@@ -181,7 +181,7 @@ async def list_models(request: ConsoleRequest) -> Answer:
     is_operator = request.account.operator
     models = [
         _describe_model(model, is_on=model.id in served, for_operator=is_operator)
-        | ({"routes": _describe_routes(model, gateway)} if is_operator else {})
+        | (_describe_routes(model, gateway) if is_operator else {})
         for model in gateway.config.models.values()
         if is_operator or (model.id in served and request.account.terms.allows(model.id))
     ]
@@ -200,14 +200,11 @@ def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[st
     }
 
 
-def _describe_routes(model: Model, gateway: Gateway) -> list[dict[str, object]]:
-    """Describe the routes in the order in which they are tried."""
+def _describe_routes(model: Model, gateway: Gateway) -> dict[str, object]:
+    """Describe the routes in the order in which they are tried, and why the model itself is off."""
     providers = gateway.config.providers
-    return [
-        {
-            "provider": one.provider,
-            "model": one.upstream_model,
-            "on": not providers[one.provider].off,
-        }
-        for one in model.routes
+    routes = [
+        {"provider": at.provider, "model": at.upstream_model, "on": not providers[at.provider].off}
+        for at in model.routes
     ]
+    return {"off_reason": model.off, "routes": routes}

@@ -78,6 +78,11 @@ async def show_health(request: ConsoleRequest) -> Answer:
                 _describe_load(one, gateway, upstream[one.name])
                 for one in gateway.config.providers.values()
             ],
+            "models_off": [
+                {"id": one.id, "reason": one.off}
+                for one in gateway.config.models.values()
+                if one.off is not None
+            ],
             "missing_usage": [
                 {**describe(one, "provider", "model", "last_ms"), "replies": one.count}
                 for one in gateway.missing_usages.list_latest()
@@ -214,6 +219,7 @@ def _describe_load(
     return {
         "name": provider.name,
         "on": provider.off is None,
+        "off_reason": provider.off,
         **health.describe_upstream(judged),
         "breaker": breaker,
         "breaker_seconds": seconds,
@@ -233,7 +239,6 @@ def _describe_provider(
         "dialect": provider.dialect,
         "origin": str(URL(provider.base_url).origin()) if provider.base_url else None,
         "key_last4": [find_last4(secret) for secret in _list_secrets(provider, gateway)],
-        "off_reason": provider.off,
         "max_concurrency": provider.max_concurrency,
         "models": gateway.config.models_of(provider),
         "upstream_models": _describe_upstream_models(provider, gateway, seen),

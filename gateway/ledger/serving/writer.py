@@ -17,7 +17,7 @@ from typing import Final, TypeVarTuple
 
 from gateway.base.deadlines import LATE_SECONDS
 from gateway.base.process import ExitCode
-from gateway.ledger.serving.memory import Memory
+from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.serving.observer import States
 from gateway.ledger.serving.queue import Item, Queue, Report, Store
 
@@ -192,10 +192,7 @@ class Writer:
             raise report  # a bug: `_run` ends the writer, as nobody knows what was committed
         # The poll came before the batch's commit, so its balances are older.
         if report.snapshot is not None:
-            self._memory.apply(report.snapshot)
-            if report.snapshot.for_extras:
-                for tell in self.change_watchers:
-                    tell()
+            self._apply(report.snapshot)
         self._memory.assign(report.balances_nano, report.spent_nano, report.spendings)
         if report.polled:
             self._end_polls()
@@ -221,6 +218,12 @@ class Writer:
             self._begin()
         else:
             self._is_busy = False
+
+    def _apply(self, snapshot: Snapshot) -> None:
+        self._memory.apply(snapshot)
+        if snapshot.for_extras:
+            for tell in self.change_watchers:
+                tell()
 
     def _end_polls(self) -> None:
         for wait in self._polling:

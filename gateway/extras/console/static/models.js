@@ -12,8 +12,9 @@ const OTHERS = [["cache_write", "Cache write"], ["cache_write_1h", "Cache write,
 /** Behind a number of input that is no tokens. */
 const UNITS = { character: " characters", second: " s" };
 
-export async function models({ signal, session }) {
-  const list = await get("/models", signal);
+export async function models(context) {
+  const { signal, session } = context;
+  const [list, more] = await Promise.all([get("/models", signal), session.account.operator ? context.parts("models", context) : []]);
   const price = (label, name) => ({ label, exact: true, money: (model) => (applies(model, name) ? model.price[name] : null) });
   const rows = list.models.flatMap((model) => [model, ...model.price_when.map((rule) => ({ ...rule, kind: model.kind, unit: model.unit, rule: true }))]);
   const columns = [
@@ -21,6 +22,7 @@ export async function models({ signal, session }) {
     price("Input", "input"), price("Cached", "cached_input"), price("Output", "output"),
     rows.some((row) => others(row).length) && { label: "Other prices", cell: showOthers },
     { label: "Tokens at most", right: true, cell: (model) => !model.rule && [h("small", null, "in ", count(model.max_input_tokens), UNITS[model.unit]), model.max_output_tokens > 0 && h("small", null, "out ", count(model.max_output_tokens))] },
+    more.length && { label: "Actions", class: "acts", cell: (model) => !model.rule && more.map((show) => show(model.id)) },
   ];
   return [
     head("Models"),
@@ -33,6 +35,7 @@ export async function models({ signal, session }) {
 /** A model's name and kind; below it its other names and, for operators, its routes in order. */
 const name = (model) => h("div", { class: "with-copy" },
   h("div", null, code(model.id), h("small", { class: "badges" }, model.kind !== "chat" && badge(model.kind), model.free && badge("free", "good"), !model.on && badge("off", "warn")),
+    model.off_reason && h("small", null, model.off_reason),
     model.aliases.map((alias) => h("small", null, "also ", code(alias))),
     model.routes && h("ol", { class: "plain", "aria-label": "Routes, in order" }, model.routes.map(route))),
   copyButton(() => model.id, "Copy", "quiet"));

@@ -31,14 +31,15 @@ export function failureWords({ reason, url, ...error }) {
 const lastFailure = ({ last_failure: failure }) => (failure ? h("div", { class: "words" },
   failureWords(failure), h("small", null, " ", time(failure.at), " ", callLink(failure.request_id))) : dim("none"));
 
-export async function providers({ params, signal, reload }) {
+export async function providers(context) {
+  const { params, signal, reload } = context;
   const day = params.get("day") ?? utcDay();
-  const [list, latency] = await Promise.all([get("/providers", signal), get(`/latency${query({ day })}`, signal)]);
+  const [list, latency, more] = await Promise.all([get("/providers", signal), get(`/latency${query({ day })}`, signal), context.parts("providers", context)]);
   const rows = list.providers.flatMap((one) => one.upstream_models.map((model) => ({ ...model, name: one.name })));
   return [
     head("Providers", h("button", { type: "button", onclick: reload }, "Refresh")),
     h("p", { class: "dim" }, "They are set in gateway.toml. A key from the environment is the one that the gateway started with.", list.node && ` What rests and what is in flight is of ${list.node}.`),
-    list.count ? providerTable(list.providers) : empty("No providers are set in gateway.toml."),
+    list.count ? providerTable(list.providers, more) : empty("No providers are set in gateway.toml."),
     rows.length > 0 && section("How they answer",
       h("p", { class: "dim" }, "Completions and embeddings by model: the last 50 to 60 minutes, this UTC day, and the last failure within 31 days."),
       answerTable(rows)),
@@ -47,7 +48,7 @@ export async function providers({ params, signal, reload }) {
   ];
 }
 
-const providerTable = (rows) => table({
+const providerTable = (rows, more) => table({
   caption: "Providers",
   columns: [
     { label: "Name", cell: (one) => h("span", { class: "name" }, one.name) },
@@ -57,7 +58,8 @@ const providerTable = (rows) => table({
     { label: "Keys", cell: (one) => (one.key_last4.length ? one.key_last4.map((end) => h("div", null, code(`…${end ?? ""}`))) : dim("none")) },
     { label: "In flight", right: true, cell: load },
     { label: "Models", class: "wide", cell: (one) => one.models.map((id, index) => [index > 0 && ", ", code(id)]) },
-  ],
+    more.length && { label: "Actions", class: "acts", cell: (one) => more.map((show) => show(one.name)) },
+  ].filter(Boolean),
   rows,
 });
 
