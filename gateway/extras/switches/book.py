@@ -97,5 +97,5 @@ def _tell_unknown(config: Config, kind: Kind, name: str) -> NotFound:
     asked = name.lower()[: checks.MAX_MODEL_CHARS]
     words = difflib.get_close_matches(asked, by_word, n=MAX_NEAR, cutoff=_LIKE)
     near = dict.fromkeys(f"'{by_word[word]}'" for word in words)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`check` lists what it has"
-    return NotFound(f"gateway.toml has no {kind} '{name}'; {hint}")
+    hint = f"did you mean {' or '.join(near)}?" if near else "`check` lists them"
+    return NotFound(f"there is no {kind} '{name}' in gateway.toml; {hint}")

@@ -7,6 +7,7 @@
     $ begin req_1                       confirm it, and go on; `$ wait req_1` tells what came of it
     $ resolve req_1                     wait until nothing is held for it any more
     $ refresh                           hear of what others changed
+    $ told                              how often extras were told of a change by this node
     $ key key_1 | spent_nano            what this node's memory has; `$ held req_1` a hold
     $ ledger.read_receipt req_1 | state
 
@@ -18,8 +19,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +50,7 @@ class Served(Session):
         self._place, self._clock = place, clock
         self._nodes: dict[str, tuple[ServingLedger, AsyncExitStack]] = {}
         self._node = ""
+        self._told = Counter[str]()
         self._holds: dict[str, Hold] = {}
         self._numbers = count(1)
         self._confirming: asyncio.Task[None]
@@ -76,6 +80,8 @@ class Served(Session):
                 await self._nodes.pop(self._node)[1].aclose()
             case "refresh":
                 await self._ledger.refresh()
+            case "told":
+                return self._told[self._node]
             case "hold":
                 self._holds[word] = self._hold(word, values)
             case "charge":
@@ -118,7 +124,9 @@ class Served(Session):
         if name not in self._nodes:
             stack = AsyncExitStack()
             served = self._place.storage.serve(clock=self._clock, commit_seconds=COMMIT_SECONDS)
-            self._nodes[name] = await stack.enter_async_context(served), stack
+            ledger = await stack.enter_async_context(served)
+            ledger.watch_changes(partial(self._told.update, (name,)))
+            self._nodes[name] = ledger, stack
         self._node = name
 
     def _hold(self, request_id: str, values: str) -> Hold:

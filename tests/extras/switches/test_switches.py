@@ -1,0 +1,137 @@
+"""Switches of a gateway that serves: heard at once, kept over reloads and restarts, told by an alert."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gateway.extras.switches.book import SwitchBook, switch_off, switch_on
+from gateway.extras.switches.serving import Switches, switch
+from gateway.ledger.sqlite.books import SqliteBooks
+from tests.support import replies
+from tests.support.config import Places
+from tests.support.extras import need_extra
+from tests.support.process import GatewayProcess
+from tests.support.served import Served, open_served, start_served
+from tests.support.settings import load
+from tests.support.upstream import ScriptedUpstream, Wait
+
+if TYPE_CHECKING:
+    from gateway.extras.alerts.records import Problems
+
+LARGE: Final = "vendor/large"
+STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], replies.usage(10, 5)))
+SLOW: Final = """
+[providers.slow]
+dialect = "chat"
+base_url = "{url}"
+api_key = "sk-upstream"
+[models.slow]
+routes = ["slow/m", "demo/echo"]
+price = {{ input = 1, output = 2 }}
+"""
+
+
+async def list_served(served: Served, secret: str) -> list[str]:
+    headers = {"Authorization": f"Bearer {secret}"}
+    found = (await served.send("GET", "/v1/models", headers=headers)).json["data"]
+    return [one["id"] for one in found]
+
+
+async def run(process: GatewayProcess, *words: str) -> str:
+    ran = await process.run(*words)
+    assert ran.code == 0, ran.err
+    return ran.err
+
+
+async def test_a_gateway_hears_a_switch_and_keeps_it(tmp_path: Path) -> None:
+    async with start_served(tmp_path) as served:
+        process, secret = served.process, await served.add_key()
+        assert process is not None
+        assert await list_served(served, secret) == ["demo/echo", LARGE]
+        await run(process, "model", "off", LARGE, "--note", "why")
+        assert await list_served(served, secret) == ["demo/echo"]
+        unknown = await served.complete(secret, model=LARGE)
+        assert unknown.refusal == (400, "model_not_found", None)
+        assert "is switched off here; the operator can say why." in unknown.error["message"]
+        assert (await run(process, "reload")).startswith("nothing changed; off: vendor (the env")
+        assert await list_served(served, secret) == ["demo/echo"]
+        await run(process, "provider", "off", "demo")
+        assert await list_served(served, secret) == []
+        process.stop()
+        process.start()
+        assert await list_served(served, secret) == []
+        assert f"model {LARGE} is off: switched off on " in process.log
+        assert "provider demo is off: switched off on " in process.log
+        await run(process, "provider", "on", "demo")
+        assert await list_served(served, secret) == ["demo/echo"]
+        await run(process, "model", "on", LARGE)
+        assert (await served.complete(secret, model=LARGE)).status == 200
+
+
+async def test_a_call_in_flight_ends_at_a_provider_that_is_off(
+    tmp_path: Path, alpha: ScriptedUpstream, places: Places
+) -> None:
+    """The next one goes to the next route."""
+    async with open_served(tmp_path, more=SLOW.format(url=places.urls["alpha"])) as served:
+        secret, go_on = await served.add_key(), asyncio.Event()
+        alpha.play([*STREAM[:2], Wait(go_on), *STREAM[2:]])
+        begun = asyncio.create_task(served.complete(secret, model="slow", stream=True))
+        await alpha.wait_for(1)
+        assert served.gateway is not None
+        (switches,) = served.gateway.find_offers(Switches)
+        with served.open_books() as books:
+            assert switch_off(books, served.gateway.config, "provider", "slow", "")
+        await switches.refresh()
+        assert (await served.complete(secret, model="slow")).status == 200
+        go_on.set()
+        assert (await begun).body.endswith(replies.DONE)
+        assert len(alpha.exchanges) == 1
+        charged = served.execute("SELECT provider, state FROM requests ORDER BY started_ms")
+        assert charged == [("slow", "posted"), ("demo", "posted")]
+
+
+def test_the_file_keeps_its_reasons_and_lacks_no_name(tmp_path: Path) -> None:
+    """What it no longer has makes no difference, and can be switched on."""
+    config = load(tmp_path, SLOW.format(url="http://127.0.0.1:9/v1").replace(', "demo/echo"', ""))
+    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
+        switches = SwitchBook(books)
+        switches.set_off("model", "gone", "")
+        switches.set_off("provider", "gone", "")
+        assert switch(config, []) is config
+        assert switch(config, switches.read_all()) == config
+        assert switch_on(books, config, "model", "gone")
+        switches.set_off("provider", "slow", "why")
+        adjusted = switch(config, switches.read_all())
+        reason = adjusted.providers["slow"].off
+        assert reason is not None
+        assert reason.startswith("switched off on ")
+        assert reason.endswith(" UTC by cli: why")
+        assert (adjusted.models, adjusted.active_models()) == (config.models, {})
+
+
+@need_extra("alerts")
+def test_what_is_off_is_told_once(tmp_path: Path) -> None:
+    from gateway.extras.alerts.book import AlertBook
+    from gateway.extras.switches.alerts import LASTING
+
+    config = load(tmp_path, SLOW.format(url="http://127.0.0.1:9/v1").replace(', "demo/echo"', ""))
+    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
+        alerts, switches = AlertBook(books), SwitchBook(books)
+
+        def look() -> list[str]:
+            found: Problems = LASTING.find(books, config)
+            states = (found.standing, found.ended, ["command"], found.unknown)
+            alerts.follow(LASTING.kind, *states)
+            return sorted(one.text.partition(" on 2")[0] for one in alerts.read_latest(9))
+
+        for kind in ("model", "provider"):
+            assert switches.set_off(kind, "slow", "why")
+        # Another process may serve by a file that has this one.
+        switches.set_off("model", "gone", "")
+        told = ["Model slow is switched off", "Provider slow is switched off"]
+        assert look() == look() == told
+        switches.set_on("model", "slow")
+        switches.set_on("model", "gone")
+        assert look() == look() == sorted([*told, "Model slow is switched on again."])
