@@ -45,6 +45,7 @@ OPERATORS: Final = [
     "health",
     "audit",
     "alerts",
+    "switches",
     "gateway",
     "refunds",
     "entries",
