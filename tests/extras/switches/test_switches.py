@@ -77,7 +77,9 @@ async def test_a_call_in_flight_ends_at_a_provider_that_is_off(
     async with open_served(tmp_path, more=SLOW.format(url=places.urls["alpha"])) as served:
         secret, go_on = await served.add_key(), asyncio.Event()
         alpha.play([*STREAM[:2], Wait(go_on), *STREAM[2:]])
-        begun = asyncio.create_task(served.complete(secret, model="slow", stream=True))
+        begun = asyncio.get_running_loop().create_task(
+            served.complete(secret, model="slow", stream=True)
+        )
         await alpha.wait_for(1)
         assert served.gateway is not None
         (switches,) = served.gateway.find_offers(Switches)
@@ -122,8 +124,9 @@ def test_what_is_off_is_told_once(tmp_path: Path) -> None:
 
         def look() -> list[str]:
             found: Problems = LASTING.find(books, config)
-            states = (found.standing, found.ended, ["command"], found.unknown)
-            alerts.follow(LASTING.kind, *states)
+            alerts.follow(
+                LASTING.kind, found.standing, found.ended, ["command"], found.unknown
+            )
             return sorted(one.text.partition(" on 2")[0] for one in alerts.read_latest(9))
 
         for kind in ("model", "provider"):

@@ -35,7 +35,7 @@ export async function models(context) {
 /** A model's name and kind; below it its other names and, for operators, its routes in order. */
 const name = (model) => h("div", { class: "with-copy" },
   h("div", null, code(model.id), h("small", { class: "badges" }, model.kind !== "chat" && badge(model.kind), model.free && badge("free", "good"), !model.on && badge("off", "warn")),
-    model.off_reason && h("small", null, model.off_reason),
+    model.off_reason && h("small", { class: "words" }, model.off_reason),
     model.aliases.map((alias) => h("small", null, "also ", code(alias))),
     model.routes && h("ol", { class: "plain", "aria-label": "Routes, in order" }, model.routes.map(route))),
   copyButton(() => model.id, "Copy", "quiet"));
