@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.extras.switches.book import SwitchBook, switch_off, switch_on
 from gateway.extras.switches.serving import Switches, switch
@@ -16,9 +16,6 @@ from tests.support.process import GatewayProcess
 from tests.support.served import Served, open_served, start_served
 from tests.support.settings import load
 from tests.support.upstream import ScriptedUpstream, Wait
-
-if TYPE_CHECKING:
-    from gateway.extras.alerts.records import Problems
 
 LARGE: Final = "vendor/large"
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], replies.usage(10, 5)))
@@ -114,27 +111,23 @@ def test_the_file_keeps_its_reasons_and_lacks_no_name(tmp_path: Path) -> None:
 
 
 @need_extra("alerts")
-def test_what_is_off_is_told_once(tmp_path: Path) -> None:
-    from gateway.extras.alerts.book import AlertBook
-    from gateway.extras.switches.alerts import LASTING
+async def test_what_is_off_is_told_once(tmp_path: Path) -> None:
+    """But for what another process may have in its file."""
+    from tests.extras.alerts.receiver import listen
+    from tests.extras.alerts.test_watch import arrive, watch
 
-    config = load(tmp_path, SLOW.format(url="http://127.0.0.1:9/v1").replace(', "demo/echo"', ""))
-    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
-        alerts, switches = AlertBook(books), SwitchBook(books)
-
-        def look() -> list[str]:
-            found: Problems = LASTING.find(books, config)
-            alerts.follow(
-                LASTING.kind, found.standing, found.ended, ["command"], found.unknown
-            )
-            return sorted(one.text.partition(" on 2")[0] for one in alerts.read_latest(9))
-
-        for kind in ("model", "provider"):
-            assert switches.set_off(kind, "slow", "why")
-        # Another process may serve by a file that has this one.
-        switches.set_off("model", "gone", "")
-        told = ["Model slow is switched off", "Provider slow is switched off"]
-        assert look() == look() == told
-        switches.set_on("model", "slow")
-        switches.set_on("model", "gone")
-        assert look() == look() == sorted([*told, "Model slow is switched on again."])
+    with listen() as receiver:
+        async with watch(tmp_path, receiver) as served:
+            with served.open_books() as books:
+                switches = SwitchBook(books)
+                assert switches.set_off("model", "gone", "")
+                assert switches.set_off("model", LARGE, "why")
+                assert switches.set_off("provider", "demo", "")
+                told = await arrive(receiver, "switched_off", 2)
+                assert {one["subject"] for one in told} == {f"model {LARGE}", "provider demo"}
+                assert sum(one["text"].endswith(" UTC by cli: why.") for one in told) == 1
+                assert switches.set_on("model", LARGE)
+                assert switches.set_on("model", "gone")
+                *_, end = await arrive(receiver, "switched_off", 3)
+            assert end["text"] == f"Model {LARGE} is switched on again."
+            assert (end["state"], end["subject"]) == ("ended", f"model {LARGE}")
