@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gateway.api.state import Gateway
     from gateway.config.records import Billing
     from gateway.extras.console.lists import Json
+    from gateway.extras.console.routes import ConsoleRequest, Reply, Route
     from gateway.extras.console.state import ConsoleState
     from gateway.ledger.sql.books import Books
 
@@ -42,6 +43,13 @@ class Credential:
     """Finds whose it is. Raises ConsoleError."""
 
 
+class Renewer:
+    """Answers the requests by which pages renew what they show. An extra may offer another one."""
+
+    async def answer(self, request: ConsoleRequest, route: Route) -> Reply:
+        return await route.handler(request)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
     """The share of one extra. Its routes are made by the decorators of `routes`, as it is imported."""
@@ -59,7 +67,7 @@ class Addition:
     parts: Mapping[str, str] = field(default_factory=dict)
     """Scripts by the pages that they add to: for `costs` it is the script's function `costsPart`, which gets the
     page's context and, of some pages, what they show. For `models` and `providers` it returns a function, which
-    makes more of a row by the row's name."""
+    makes more of a row by the row's name. `shell` is around all pages: see `app.js`."""
     receipts: Mapping[str, str] = field(default_factory=dict)
     """Routes that lead to the receipts of kinds of entries; the last word of an entry's note takes the place of `{}`."""
     describe_credit: Callable[[Gateway], Json] = lambda _: {}

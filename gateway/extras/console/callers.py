@@ -46,6 +46,8 @@ SECURITY_HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 API_HEADERS: Final = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
+RENEWAL: Final = "X-Renewal"
+"""The header of requests that a page sends by itself to renew what it shows. They are no use of a session."""
 
 
 def read_tokens(http: web.Request) -> set[str]:
@@ -82,7 +84,7 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
     """Return who sends the request; None is nobody. Raises ConsoleError."""
     config = call.gateway.config
     secrets, identity = read_tokens(http), read_identity(http, config)
-    cookie = read_session_token(http, config.server)
+    cookie, is_use = read_session_token(http, config.server), RENEWAL not in http.headers
     if secrets:
         if len(secrets) > 1 or identity is not None or cookie is not None:
             raise ConsoleError(
@@ -107,7 +109,7 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
     if cookie is None:
         return None
     return await console.books_thread.run(
-        nobody(call), lambda books: signin.find_session(books, cookie)
+        nobody(call), lambda books: signin.find_session(books, cookie, is_use=is_use)
     )
 
 
@@ -117,7 +119,10 @@ async def _find_named(
     """Return the session of an account and an address; opening one counts as a change."""
     run = partial(console.books_thread.run, nobody(call))
     address = call.visit["address"]
-    session = await run(lambda books: SignInBook(books).find_by_header(name, address))
+    is_use = RENEWAL not in http.headers
+    session = await run(
+        lambda books: SignInBook(books).find_by_header(name, address, is_use=is_use)
+    )
     if session is not None:
         return session
     try:

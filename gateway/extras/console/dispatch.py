@@ -36,7 +36,7 @@ from gateway.extras.console import (  # noqa: F401 - the decorators of handlers 
     settings,
     usage,
 )
-from gateway.extras.console.additions import Script
+from gateway.extras.console.additions import Renewer, Script
 from gateway.extras.console.bodies import read_body, render, render_error
 from gateway.extras.console.errors import ConsoleError
 from gateway.extras.console.routes import API_PREFIX, ROUTES, Caller, ConsoleRequest, Route
@@ -106,7 +106,11 @@ async def _serve(
     # Only sign-in routes have no role; they have their own throttles.
     if is_change and route.role != "none":
         _limit_changes(request)
-    answer = await route.handler(request)
+    renewers = gateway.find_offers(Renewer) if callers.RENEWAL in http.headers else ()
+    if renewers and not is_change:
+        answer = await renewers[0].answer(request, route)
+    else:
+        answer = await route.handler(request)
     if is_change:
         await _refresh(gateway)
     if isinstance(answer, web.StreamResponse):
@@ -210,7 +214,7 @@ def _add_api(router: web.UrlDispatcher, gateway: Gateway, console: ConsoleState)
         methods: list[tuple[str, Route]] = [(route.method, route) for route in routes]
         methods += [(hdrs.METH_HEAD, one) for one in routes if one.method == hdrs.METH_GET]
         for method, route in methods:
-            resource.add_route(method, front(make_handler(route, console)))
+            resource.add_route(method, front(make_handler(route, console), logged=route.logged))
         allowed = ", ".join(method for method, _ in methods)
         resource.add_route(hdrs.METH_ANY, front(refuse_method(allowed)))
     router.add_route(hdrs.METH_ANY, f"{API_PREFIX}/{{rest:.*}}", front(refuse_path))

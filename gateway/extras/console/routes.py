@@ -166,7 +166,8 @@ class ConsoleRequest:
         return await self.console.books_thread.run(records.Actor(name, self.address), function)
 
 
-Handler = Callable[[ConsoleRequest], Awaitable[Answer | web.StreamResponse]]
+Reply = Answer | web.StreamResponse
+Handler = Callable[[ConsoleRequest], Awaitable[Reply]]
 BooksHandler = Callable[[Books, ConsoleRequest], Answer]
 
 
@@ -179,6 +180,7 @@ class Route:
     role: Role
     handler: Handler
     tokens: frozenset[ScriptRole] = NO_TOKEN
+    logged: bool = True
 
 
 ROUTES: Final[list[Route]] = []
@@ -186,12 +188,17 @@ ROUTES: Final[list[Route]] = []
 
 
 def async_route(
-    method: Method, path: str, role: Role, tokens: frozenset[ScriptRole] = NO_TOKEN
+    method: Method,
+    path: str,
+    role: Role,
+    tokens: frozenset[ScriptRole] = NO_TOKEN,
+    *,
+    logged: bool = True,
 ) -> Callable[[Handler], Handler]:
     """Make a coroutine the handler of a route; with the role `none` it needs no session."""
 
     def add(handler: Handler) -> Handler:
-        ROUTES.append(Route(method, API_PREFIX + path, role, handler, tokens))
+        ROUTES.append(Route(method, API_PREFIX + path, role, handler, tokens, logged))
         return handler
 
     return add

@@ -152,10 +152,12 @@ class SignInBook(Part):
                 self._database.change(_RENEW_HASH, (renewed_hash, *signin.key))
             return self._open_noted(signin, "password", opening)
 
-    def find_by_header(self, account: str, address: str) -> SessionView | None:
+    def find_by_header(
+        self, account: str, address: str, *, is_use: bool = True
+    ) -> SessionView | None:
         """Return the session opened by a trusted proxy's header for this address."""
         named = self._database.name_account(account)
-        return self._find(_FIND_BY_HEADER, {"name": named, "address": address})
+        return self._find(_FIND_BY_HEADER, {"name": named, "address": address}, is_use=is_use)
 
     def open_by_header(self, account: str, opening: Opening) -> SessionView:
         """Open that session if there is none. Raises NotFound if there is no such account."""
@@ -167,18 +169,17 @@ class SignInBook(Part):
             signin = SignIn(self._database.read_account(account).id, account)
             return self._open_noted(signin, "identity header", opening)
 
-    def find_session(self, digest: bytes) -> SessionView | None:
-        """Return the session if it has not ended, and note that it was used."""
-        return self._find(_FIND, {"digest": digest})
+    def find_session(self, digest: bytes, *, is_use: bool = True) -> SessionView | None:
+        """Return the session if it has not ended; note that it was used, if this is a use."""
+        return self._find(_FIND, {"digest": digest}, is_use=is_use)
 
-    def _find(self, sql: str, where: Mapping[str, Value]) -> SessionView | None:
-        """Return the session, and note that it was used."""
+    def _find(self, sql: str, where: Mapping[str, Value], *, is_use: bool) -> SessionView | None:
         now_ms = self._database.clock()
         row = self._database.read_one(sql, {"now": now_ms, **where})
         if row is None:
             return None
         view = _session_view(row)
-        if now_ms - view.last_seen_ms >= SEEN_EVERY_MS:
+        if is_use and now_ms - view.last_seen_ms >= SEEN_EVERY_MS:
             with suppress(LedgerError):  # a full disk can be read
                 self._database.update("sessions", view.id, {"last_seen_ms": now_ms})
         return view

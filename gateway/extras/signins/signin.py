@@ -134,9 +134,11 @@ def open_session_by_link(books: Books, token: str, opening: Opening) -> SessionV
     return SignInBook(books).open_by_link(digest(token), opening) if is_token else None
 
 
-def find_session(books: Books, token: str) -> SessionView | None:
+def find_session(books: Books, token: str, *, is_use: bool = True) -> SessionView | None:
     """Return the session of a token, or None if it has ended."""
-    return SignInBook(books).find_session(digest(token)) if _TOKEN.fullmatch(token) else None
+    if not _TOKEN.fullmatch(token):
+        return None
+    return SignInBook(books).find_session(digest(token), is_use=is_use)
 
 
 class NotFresh(Refused):

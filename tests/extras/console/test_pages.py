@@ -34,7 +34,7 @@ BY_NAME: Final = ("signin", "newkey", "people")
 """The modules that a page loads once they are asked for."""
 DOWNLOADS: Final = {name for one in find_additions() for name in one.downloads}
 """Files that people keep; the page Health links them."""
-MAX_BYTES: Final = 80_000
+MAX_BYTES: Final = 90_000
 MAX_PICTURE_BYTES: Final = 70_000
 MAX_PAGE_BYTES: Final = 30_500
 

@@ -9,7 +9,7 @@ import { amount, amountText, bigAmount, count, time, unit } from "./format.js";
 import { askNew, rowActions } from "./keys.js";
 import { LIMITS, keyTable, limitFields, readLimits } from "./keytable.js";
 import { accountBadges } from "./links.js";
-import { button, dim, empty, figures, head, link, notice, pager, section, tell } from "./ui.js";
+import { button, dim, empty, figures, link, liveHead, notice, pager, section, tell } from "./ui.js";
 
 const REASON = { name: "note", label: "Reason", required: true, maxlength: 500, hint: "The holder sees it under Billing." };
 
@@ -24,7 +24,7 @@ export async function account(context) {
   const here = { ...context, budgets, owner: one };
   return [
     h("p", null, link("Accounts", "/console/accounts")),
-    head(one.name, accountActions(one, context)),
+    liveHead(one.name, accountActions(one, context)),
     one.suspended && notice("bad", "Suspended: calls with this account’s keys are refused."),
     h("section", { class: "card balance", "aria-label": "Balance" },
       h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(one.balance)), h("p", { class: "badges" }, accountBadges(one))),

@@ -6,7 +6,7 @@ import { ask, filters } from "./form.js";
 import { count, plural, time, unit } from "./format.js";
 import { keyTable } from "./keytable.js";
 import { accountBadges, accountLink } from "./links.js";
-import { button, dim, empty, head, link, pager, table } from "./ui.js";
+import { button, dim, empty, head, link, liveHead, pager, table } from "./ui.js";
 
 const SORTS = [
   ["name", "name"], ["balance", "balance"], ["held", "held"],
@@ -21,7 +21,7 @@ export async function accounts(context) {
   const sort = params.get("sort");
   const list = await get(`/accounts${query({ search, sort, cursor: params.get("cursor") })}`, signal);
   return [
-    head("Accounts", link("All keys", "/console/accounts?keys=all", "button"), button("Add an account", () => askAdd(go), "primary")),
+    liveHead("Accounts", link("All keys", "/console/accounts?keys=all", "button"), button("Add an account", () => askAdd(go), "primary")),
     filters([
       { name: "search", label: "Name contains", type: "search", value: search },
       { name: "sort", label: "Sort by", type: "select", value: sort ?? "name", options: SORTS },

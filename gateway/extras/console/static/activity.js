@@ -4,27 +4,31 @@ import { ApiError, apiUrl, get, query } from "./api.js";
 import { callTable, showRefused } from "./calls.js";
 import { h } from "./dom.js";
 import { filters } from "./form.js";
-import { time } from "./format.js";
-import { empty, head, keyOptions, link, pager } from "./ui.js";
+import { plural, time } from "./format.js";
+import { empty, keyOptions, link, liveHead, pager } from "./ui.js";
 
 const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "slower_than", "sort", "from", "to"];
+
+const PENDING = { outcome: "pending" };
 
 export async function activity({ params, session, signal, reload }) {
   const { operator } = session.account;
   const chosen = Object.fromEntries(NAMES.map((name) => [name, params.get(name)]));
-  const [keys, providers, list] = await Promise.all([
+  const filtered = NAMES.some((name) => chosen[name]);
+  const [keys, providers, pending, list] = await Promise.all([
     getKeys(chosen, operator, signal),
     operator ? get("/providers", signal).then((view) => view.providers.map((one) => one.name)) : [],
+    filtered ? { count: 0 } : get(`/activity${query({ ...PENDING, limit: 1 })}`, signal),
     getCalls(chosen, params.get("cursor"), signal),
   ]);
   const refused = chosen.request_id && !list.calls.length && await getRefused(chosen.request_id.trim(), signal);
-  const filtered = NAMES.some((name) => chosen[name]);
   const nothing = filtered
     ? empty(chosen.request_id ? `No call${operator ? "" : " of this account"} has that request id. Requests that were refused before they began are found for 7 days.` : "No calls match these filters.", link("All calls", "/console/activity"))
     : empty("No calls yet. A new key comes with a snippet that makes one.", link("To your keys", "/console/keys", "button"));
   return [
-    head("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
+    liveHead("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
     (list.count !== 0 || filtered) && filters(fields(chosen, { session, keys, providers, outcomes: list.outcomes }), reload),
+    pending.count > 0 && h("p", null, link(`${plural(pending.count, "call")} in flight`, `/console/activity${query(PENDING)}`)),
     list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), partNote(chosen, list), pager(chosen.sort || chosen.slower_than ? undefined : list.count, "call", list.next_cursor)] : refused ? showRefused(refused, operator) : nothing,
   ];
 }

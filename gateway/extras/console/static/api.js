@@ -16,6 +16,9 @@ export const UNREACHABLE = {
   message: "The gateway does not answer. It may be restarting. Try again in a moment.",
 };
 
+/** The signals of pages that renew themselves just now: what they ask for is no use of the session. */
+export const renewals = new WeakSet();
+
 let signInAgain = null;
 
 /** Set what signs in again where that is needed; the request is then sent anew. */
@@ -35,6 +38,7 @@ async function send(method, path, { body, idempotencyKey, signal }) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (idempotencyKey) headers["idempotency-key"] = idempotencyKey;
+  if (renewals.has(signal)) headers["x-renewal"] = "1";
   let reply;
   try {
     reply = await fetch(apiUrl(path), {

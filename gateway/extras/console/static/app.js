@@ -36,6 +36,8 @@ const SIGN_IN = "/console/signin";
 
 let session = null;
 let leaving = new AbortController();
+/** What extras add around all pages, from the first one on: `main` tells them by `placed` that another is shown. */
+let shell = null;
 
 const main = document.getElementById("main");
 const bar = document.getElementById("bar");
@@ -72,6 +74,7 @@ async function show() {
   try {
     const content = await build(signal);
     if (!signal.aborted) place(content);
+    if (session) shell ??= parts("shell", { main, bar, build, fail, load, leaves: () => leaving.signal }).catch(() => { shell = null; });
   } catch (error) {
     if (!signal.aborted) await fail(error);
   } finally {
@@ -142,6 +145,7 @@ function place(content) {
   const title = main.querySelector("h1");
   document.title = `${title.textContent} · Gateway`;
   markHere();
+  main.dispatchEvent(new Event("placed"));
   const same = filter && main.querySelector(`.filters [name="${filter}"]`);
   if (same) {
     same.focus({ preventScroll: true });

@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 function fill(node, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false || name === "value") continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) node[name] = value;
     else node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));

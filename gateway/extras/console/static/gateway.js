@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 import { amount, count, percentiles } from "./format.js";
 import { balanceCard, firstSteps, showNotice } from "./overview.js";
-import { code, dim, figures, head, link, section, table } from "./ui.js";
+import { code, dim, figures, link, liveHead, section, table } from "./ui.js";
 import { usageChart } from "./usagechart.js";
 
 export async function gateway({ session, signal }) {
@@ -14,7 +14,7 @@ export async function gateway({ session, signal }) {
   const slowest = latency.rows.filter(({ hour }) => hour.calls >= REPLIES)
     .sort((a, b) => b.hour.total_p95_ms - a.hour.total_p95_ms).slice(0, SLOWEST);
   return [
-    head("Overview", link("Accounts", "/console/accounts", "button"), link("Usage", "/console/usage", "button")),
+    liveHead("Overview", link("Accounts", "/console/accounts", "button"), link("Usage", "/console/usage", "button")),
     own.notices.filter((one) => !one.code.startsWith("balance")).map(showNotice),
     section("The gateway", figures([
       ["Balances owed", amount(all.owed), "what accounts still have"],

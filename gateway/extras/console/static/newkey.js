@@ -3,7 +3,8 @@
 import { h } from "./dom.js";
 import { time, writeSetting } from "./format.js";
 import { tryForm } from "./try.js";
-import { copyButton, copyField, head, button, notice, section, tabs } from "./ui.js";
+import { tabs } from "./tabs.js";
+import { copyButton, copyField, head, button, notice, section } from "./ui.js";
 
 export function created({ key, secret, old }, { session, signal, reload, owner }) {
   const base = session.base_url ?? `${location.origin}/v1`;

@@ -6,7 +6,7 @@ import { filters } from "./form.js";
 import { count, plural, time, utcDay } from "./format.js";
 import { latencySection } from "./latency.js";
 import { accountLink, callLink } from "./links.js";
-import { badge, code, dim, empty, head, section, table } from "./ui.js";
+import { badge, code, dim, empty, liveHead, section, table } from "./ui.js";
 
 const KINDS = { working: "good", failing: "bad", resting: "warn", probing: "warn", off: "warn" };
 const PERIODS = [["today", "today"], ["7d", "7 days"], ["30d", "30 days"]];
@@ -37,7 +37,7 @@ export async function providers(context) {
   const [list, latency, more] = await Promise.all([get("/providers", signal), get(`/latency${query({ day })}`, signal), context.parts("providers", context)]);
   const rows = list.providers.flatMap((one) => one.upstream_models.map((model) => ({ ...model, name: one.name })));
   return [
-    head("Providers", h("button", { type: "button", onclick: reload }, "Refresh")),
+    liveHead("Providers", h("button", { type: "button", onclick: reload }, "Refresh")),
     h("p", { class: "dim" }, "They are set in gateway.toml. A key from the environment is the one that the gateway started with.", list.node && ` What rests and what is in flight is of ${list.node}.`),
     list.count ? providerTable(list.providers, more) : empty("No providers are set in gateway.toml."),
     rows.length > 0 && section("How they answer",
@@ -82,7 +82,7 @@ export async function refusals({ params, signal, reload }) {
     return { refusals: [], unknown: true };
   });
   return [
-    head("Refusals"),
+    liveHead("Refusals"),
     h("p", { class: "dim" }, "Requests that the gateway refused before it asked a provider. They cost nothing and are not listed under Activity, but a search for the request id finds them there."),
     filters([
       { name: "account", label: "Account", type: "search", value: chosen.account },

@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { amount, count, duration, size, time } from "./format.js";
 import { callLink } from "./links.js";
 import { state } from "./observations.js";
-import { badge, code, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
+import { badge, code, dim, empty, figures, link, liveHead, notice, section, table } from "./ui.js";
 
 const AUDITS = { true: "balances and entries agree", false: "MISMATCH", null: "not run since the start" };
 
@@ -14,7 +14,7 @@ export async function health(context) {
   const { signal, reload } = context;
   const [view, more] = await Promise.all([get("/health", signal), context.parts("health", context)]);
   return [
-    head("Health", DOWNLOADS.includes("grafana.json") && link("Grafana dashboard", "/console/static/grafana.json", "button", { download: "" }), h("button", { type: "button", onclick: reload }, "Refresh")),
+    liveHead("Health", DOWNLOADS.includes("grafana.json") && link("Grafana dashboard", "/console/static/grafana.json", "button", { download: "" }), h("button", { type: "button", onclick: reload }, "Refresh")),
     view.full_audit.ok === false && notice("bad", "The full audit found that balances and entries disagree. ", link("See the report", "/console/audit")),
     !view.ledger_writable && notice("bad", "The ledger cannot be written: new requests are refused. ", view.node ? "Look at PostgreSQL." : "Look at the disk: space, permissions."),
     view.draining && notice("warn", "Draining: requests in flight end, new ones are refused."),

@@ -5,7 +5,7 @@ import { callTable } from "./calls.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { amount, amountText, bigAmount, count, plural, readSetting, roundText, shortDay, unit } from "./format.js";
-import { code, empty, figures, head, link, notice, section, table, tokenColumns } from "./ui.js";
+import { code, empty, figures, link, liveHead, notice, section, table, tokenColumns } from "./ui.js";
 
 const NOTICE_LINKS = {
   balance_empty: ["Top up", "/console/billing"],
@@ -17,7 +17,7 @@ const NOTICE_LINKS = {
 export async function overview({ signal }) {
   const view = await get("/overview", signal);
   return [
-    head("Overview", link("Top up", "/console/billing", "button"), link("Create a key", "/console/keys?new=1", "button primary")),
+    liveHead("Overview", link("Top up", "/console/billing", "button"), link("Create a key", "/console/keys?new=1", "button primary")),
     view.notices.map(showNotice),
     view.refused_today.length > 0 && refusedToday(view.refused_today),
     balanceCard(view),

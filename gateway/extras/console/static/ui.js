@@ -7,6 +7,9 @@ import { columnAmount, count, plural, roundAmount, unit } from "./format.js";
 export const head = (title, ...actions) =>
   h("header", { class: "head" }, h("h1", { tabindex: "-1" }, title), h("div", { class: "actions" }, actions));
 
+/** That of a page which renews itself while it is looked at, if an extra does that. */
+export const liveHead = (title, ...actions) => head(title, actions, h("span", { class: "live" }));
+
 export const section = (title, ...content) => h("section", { class: "card" }, h("h2", null, title), content);
 
 export const button = (label, onclick, kind = "", more = {}) =>
@@ -113,14 +116,12 @@ export function pager(total, one, nextCursor, many) {
 
 /** A button that copies and says so, to the eye and to the ear. */
 export function copyButton(getText, label = "Copy", kind = "") {
-  const copy = async () => {
+  return button(label, async ({ currentTarget: me }) => {
     const copied = await copyText(getText(), me);
     announce(copied ? "Copied" : "Copying failed: select the text and copy it by hand");
     me.textContent = copied ? "Copied" : "Select it and copy";
     setTimeout(() => { me.textContent = label; }, 2000);
-  };
-  const me = button(label, copy, `copy ${kind}`);
-  return me;
+  }, `copy ${kind}`);
 }
 
 async function copyText(text, near) {
@@ -150,29 +151,4 @@ export function copyField(label, text) {
   field.addEventListener("focus", () => field.select());
   return h("div", { class: "field" }, h("label", { for: id }, label),
     h("div", { class: "joined" }, field, copyButton(() => text)));
-}
-
-export function tabs(label, items) {
-  const panel = h("div", { class: "panel", role: "tabpanel", id: newId("panel"), tabindex: "0" });
-  const buttons = items.map(([name]) =>
-    h("button", { type: "button", role: "tab", id: newId("tab"), "aria-controls": panel.id }, name));
-  const choose = (index, focus) => {
-    buttons.forEach((one, at) => {
-      one.setAttribute("aria-selected", at === index);
-      one.tabIndex = at === index ? 0 : -1;
-    });
-    panel.setAttribute("aria-labelledby", buttons[index].id);
-    panel.replaceChildren(items[index][1]());
-    if (focus) buttons[index].focus();
-  };
-  const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
-  buttons.forEach((one, index) => {
-    one.addEventListener("click", () => choose(index));
-    one.addEventListener("keydown", (event) => {
-      const step = STEPS[event.key];
-      if (step) choose((index + step + items.length) % items.length, true);
-    });
-  });
-  choose(0);
-  return h("div", null, h("div", { class: "tabs", role: "tablist", "aria-label": label }, buttons), panel);
 }

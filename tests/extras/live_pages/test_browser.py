@@ -1,0 +1,170 @@
+"""Pages that are looked at show what happens, and take nothing out of anybody's hands."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, Request, expect
+
+from gateway.base.ids import digest, make_request_id
+from gateway.extras.live_pages import renewer
+from gateway.ledger.base import Hold
+from tests.extras.console.browser.kit import Site, Witness, go
+from tests.extras.console.kit import API, Console, open_console
+from tests.ledger.contract.kit import admission, settlement
+from tests.support.served import HOLDER, OPERATOR
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+PAUSE: Final = 5_000
+"""Milliseconds between two looks of a page."""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Site]:
+    monkeypatch.setattr(renewer, "SHARED_SECONDS", -1.0)  # the pages' clock is faster
+    async with open_console(tmp_path) as console:
+        site = Site(browser, console, Witness(console.root_url))
+        yield site
+        await site.close()
+        assert site.witness.faults == []
+
+
+async def begin(console: Console, name: str = HOLDER) -> Hold:
+    """Begin a call of an account."""
+    assert console.gateway is not None
+    ledger = console.gateway.ledger
+    key = ledger.find_key(digest(await console.add_key(name)))
+    assert key is not None
+    now_ms = ledger.clock()
+    made = ledger.hold(key, admission(started_ms=now_ms, id_=make_request_id(now_ms)))
+    await ledger.wait_admitted(made)
+    return made
+
+
+async def end(console: Console, hold: Hold) -> None:
+    assert console.gateway is not None
+    ledger = console.gateway.ledger
+    await ledger.settle(hold, replace(settlement(77), ended_ms=ledger.clock()))
+
+
+async def look(site: Site, path: str, as_: str = OPERATOR) -> Page:
+    """Open a page whose clock is the test's."""
+    context = await site.enter(as_)
+    page = await context.new_page()
+    await page.clock.install()
+    await go(page, path)
+    await page.get_by_role("button", name="Live").wait_for()
+    await pause(page)  # the first look has nothing to compare with
+    return page
+
+
+async def pause(page: Page) -> None:
+    """Let the page look again."""
+    async with page.expect_response(f"**{API}/live"):
+        await page.clock.run_for(PAUSE)
+
+
+async def test_a_call_in_flight_appears_and_ends(site: Site) -> None:
+    page = await look(site, "activity")
+    await expect(page.get_by_text("No calls yet")).to_be_visible()
+    hold = await begin(site.console)
+    await pause(page)
+    row = page.locator("tbody tr")
+    await expect(row).to_contain_text("in flight")
+    await expect(page.get_by_role("link", name="1 call in flight")).to_be_visible()
+    link = row.get_by_role("link").first
+    await link.focus()
+    await row.evaluate("(one) => { one.marked = true; }")
+    other = await begin(site.console, OPERATOR)
+    await end(site.console, hold)
+    await pause(page)
+    await expect(row).to_have_count(2)
+    await expect(row.nth(1)).to_contain_text("done")
+    await expect(link.first).not_to_be_focused()
+    assert await row.nth(1).evaluate("(one) => one.marked && one.contains(document.activeElement)")
+    await end(site.console, other)
+
+
+async def test_what_somebody_has_in_hand_stays(site: Site) -> None:
+    """A form that is being filled, the focus, what is folded open, a dialog, selected text."""
+    console = site.console
+    await end(console, await begin(console))
+    page = await look(site, "activity")
+    field = page.get_by_label("Request id", exact=True)
+    await field.press_sequentially("req_half")
+    await end(console, await begin(console))
+    await pause(page)
+    await expect(page.locator("tbody tr")).to_have_count(2)
+    await expect(field).to_have_value("req_half")
+    await expect(field).to_be_focused()
+    await go(page, "")
+    await pause(page)
+    details, spent = page.locator("details").first, page.locator("tbody .money").first
+    await details.locator("summary").click()
+    before = await spent.text_content()
+    await end(console, await begin(console))
+    await pause(page)
+    await expect(spent).not_to_have_text(before or "")
+    assert await details.get_attribute("open") is not None
+    await go(page, "accounts/holder")
+    await pause(page)
+    await page.get_by_role("button", name="Correct").click()
+    await rest(page)
+    await page.keyboard.press("Escape")
+    selected, balance = page.locator(".balance"), page.locator(".balance .big")
+    await selected.evaluate("(one) => getSelection().selectAllChildren(one)")
+    before = await page.evaluate("String(getSelection())")
+    shown = await balance.text_content()
+    with console.open_books() as books:
+        books.entries.credit(HOLDER, 10**9)
+    await pause(page)
+    assert await page.evaluate("String(getSelection())") == before
+    await selected.evaluate("(one) => getSelection().removeAllRanges()")
+    with console.open_books() as books:
+        books.entries.credit(HOLDER, 10**9)
+    await pause(page)
+    await expect(balance).not_to_have_text(shown or "")
+
+
+async def rest(page: Page) -> None:
+    """Let the pause pass without a look."""
+    looks: list[Request] = []
+    page.on("request", looks.append)
+    await page.clock.run_for(PAUSE)
+    await page.evaluate("fetch('/console/api/session')")  # what was asked for before has come
+    assert [one.url for one in looks if one.url.endswith("/live")] == []
+    page.remove_listener("request", looks.append)
+
+
+async def test_a_look_that_fails_keeps_the_page_and_says_since_when(site: Site) -> None:
+    page = await look(site, "providers", OPERATOR)
+    await page.route(f"**{API}/live", lambda route: route.abort())
+    site.witness.is_absent = True
+    await page.clock.run_for(PAUSE)
+    await expect(page.locator(".live")).to_contain_text("not renewed since")
+    await expect(page.locator("tbody tr").first).to_be_visible()
+    await page.unroute(f"**{API}/live")
+    await pause(page)
+    await expect(page.locator(".live")).to_have_text("Live")
+    site.witness.faults.clear()  # Chromium's word for what was broken off
+
+
+async def test_it_is_stopped_and_goes_on(site: Site) -> None:
+    page = await look(site, "refusals")
+    button = page.get_by_role("button", name="Live")
+    await button.click()
+    await expect(button).to_have_attribute("aria-pressed", "false")
+    await go(page, "refusals")
+    await expect(button).to_have_attribute("aria-pressed", "false")
+    await rest(page)
+    async with page.expect_response(f"**{API}/live"):
+        await button.click()
+    await pause(page)
