@@ -7,6 +7,7 @@ entries, which stay. Credit is given by the operator then, or bought by card.
     book       make codes, and redeem one that somebody typed; the table `codes`, see `tables.sql`;
                `proof.sql` has the checks of an audit
     verbs      `code make`, `code list`, `code void`
+    finding    where the console has a search: codes by what is not secret
     console    where the console is: operators make, list and void codes, holders redeem them
     static     the console's page of codes, and the form on its page Billing
 """
@@ -22,8 +23,14 @@ def _add_to_console() -> object:
     return ADDITION
 
 
+def _add_to_finder() -> object:
+    from gateway.extras.codes.finding import FINDER
+
+    return FINDER
+
+
 EXTRA = Extra(
     words={"code": "Manage top-up codes; each can be redeemed once."},
     ledger=LedgerTables(names=("codes",)),
-    adds={"console": _add_to_console},
+    adds={"console": _add_to_console, "finder": _add_to_finder},
 )

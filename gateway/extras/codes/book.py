@@ -28,6 +28,10 @@ _CONDITIONS: Final[dict[CodeStatus | None, str]] = {
     "void": " voided_ms IS NOT NULL",
     "expired": " redeemed_ms IS NULL AND voided_ms IS NULL AND expires_ms <= :now",
 }
+_FOUND: Final = (
+    " WHERE last4 = upper(:last4) OR batch LIKE :part ESCAPE '\\' OR note LIKE :part ESCAPE '\\'"
+    " ORDER BY codes.id DESC LIMIT :limit"
+)
 _IN_BATCH: Final = " AND (:batch IS NULL OR batch = :batch)"
 _BEHIND: Final = " AND (:after IS NULL OR codes.id < :after) ORDER BY codes.id DESC LIMIT :limit"
 
@@ -59,6 +63,12 @@ class CodeBook(Part):
         total = self._database.read_number(_COUNT_CODES + condition, where)
         rows = self._database.fetch(_EACH_CODE + condition + _BEHIND, page)
         return total, [CodeView(*row) for row in rows]
+
+    def search(self, text: str, limit: int) -> list[CodeView]:
+        """Return codes by their last characters, or by a part of their batch or note, newest first."""
+        part = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        wanted: Values = {"last4": text[-keys.GROUP_CHARS :], "part": f"%{part}%", "limit": limit}
+        return [CodeView(*row) for row in self._database.fetch(_EACH_CODE + _FOUND, wanted)]
 
     def void(self, code_id: str) -> CodeView:
         """Void a code at once; a code that is void already keeps its time."""

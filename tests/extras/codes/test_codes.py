@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from gateway.extras.codes.book import CodeBook
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import NAME, Clock, read, read_kept
+from tests.support.extras import need_extra
 from tests.support.rows import each_row
 
 NOW_MS: Final = Clock().now_ms
@@ -105,3 +107,16 @@ def test_a_code_works_until_the_millisecond_it_expires(books: Books, clock: Cloc
     code = make_one(books, NOW_MS + 10)
     clock.now_ms += 9
     assert book.redeem(books, NAME, code).amount_nano == 5 * NANO
+
+
+@need_extra("finder")
+def test_operators_find_codes_by_what_is_no_secret(books: Books) -> None:
+    made = book.make_codes(books, 5 * NANO, 1, note="spring fair")
+    finder = import_module("gateway.extras.codes.finding").FINDER
+    secret = made.codes[0]
+    for text in (secret[-4:].lower(), "FAIR", made.batch):
+        (found,) = finder.find(books, text)
+        assert found.path == f"/console/codes?batch={made.batch}"
+        assert secret[:-5] not in str(found)
+    for text in (secret[:9], "fai_", "%"):
+        assert finder.find(books, text) == []

@@ -136,12 +136,16 @@ async def test_what_somebody_has_in_hand_stays(site: Site) -> None:
 
 async def rest(page: Page) -> None:
     """Let the pause pass without a look."""
-    looks: list[Request] = []
-    page.on("request", looks.append)
+    looks: list[str] = []
+
+    def note(request: Request) -> None:
+        looks.append(request.url)
+
+    page.on("request", note)
     await page.clock.run_for(PAUSE)
-    await page.evaluate("fetch('/console/api/session')")  # what was asked for before has come
-    assert [one.url for one in looks if one.url.endswith("/live")] == []
-    page.remove_listener("request", looks.append)
+    await page.evaluate(f"fetch('{API}/session')")  # what was asked for before has come
+    page.remove_listener("request", note)
+    assert [one for one in looks if one.endswith("/live")] == []
 
 
 async def test_a_look_that_fails_keeps_the_page_and_says_since_when(site: Site) -> None:

@@ -74,7 +74,7 @@ async function show() {
   try {
     const content = await build(signal);
     if (!signal.aborted) place(content);
-    if (session) shell ??= parts("shell", { main, bar, build, fail, load, leaves: () => leaving.signal }).catch(() => { shell = null; });
+    if (session) shell ??= parts("shell", { main, bar, build, fail, go, load, leaves: () => leaving.signal }).catch(() => { shell = null; });
   } catch (error) {
     if (!signal.aborted) await fail(error);
   } finally {

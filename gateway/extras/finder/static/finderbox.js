@@ -1,0 +1,103 @@
+// The dialog of the search: a combobox whose list has what was found, by kind.
+
+import { get, query } from "./api.js";
+import { h, newId } from "./dom.js";
+import { openDialog } from "./form.js";
+import { plural } from "./format.js";
+
+const PAUSE_MS = 150;
+const STEPS = { ArrowDown: 1, ArrowUp: -1 };
+
+/** Of a key or a code only the last characters are sent, by which they are shown: the address of a request is no secret. */
+const withoutSecrets = (text) => (/^sk-\S{12,}$/.test(text) ? `…${text.slice(-4)}`
+  : /^(\w{4}-){3}\w{4}$/.test(text) ? text.slice(-4) : text);
+
+/** The pages of the menu, which needs no request. */
+function findPages(bar, text) {
+  const found = [...bar.querySelectorAll("nav a")].filter((one) => one.textContent.toLowerCase().includes(text.toLowerCase()));
+  return found.length ? [{ kind: "Pages", found: found.slice(0, 5).map((one) => ({ name: one.textContent, note: "", path: one.getAttribute("href") })) }] : [];
+}
+
+export function openFinder(bar, go) {
+  const list = h("div", { class: "found", role: "listbox", id: newId("found"), "aria-label": "Found" });
+  const status = h("p", { class: "hint", role: "status" });
+  let options = [];
+  let at = -1;
+  let asking = new AbortController();
+  let timer = 0;
+
+  const input = h("input", {
+    class: "finder", type: "search", role: "combobox", "aria-label": "Search", "aria-controls": list.id, "aria-expanded": "false",
+    "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", placeholder: "Account, key, request id, model, page",
+    oninput: () => {
+      clearTimeout(timer);
+      timer = setTimeout(search, PAUSE_MS);
+    },
+    onkeydown: (event) => {
+      if (STEPS[event.key] && options.length) choose((at + STEPS[event.key] + options.length) % options.length);
+      else if (event.key === "Enter") follow(options[at]);
+      else if (event.key === "Escape") dialog.close(); // of itself it would only empty the field
+      else return;
+      event.preventDefault();
+    },
+  });
+
+  function choose(next) {
+    options[at]?.node.setAttribute("aria-selected", "false");
+    at = next;
+    options[at].node.setAttribute("aria-selected", "true");
+    options[at].node.scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", options[at].node.id);
+  }
+
+  function follow(option) {
+    if (!option) return;
+    dialog.close();
+    go(option.path);
+  }
+
+  function show(groups) {
+    options = [];
+    at = -1;
+    input.removeAttribute("aria-activedescendant");
+    list.replaceChildren(...groups.map(({ kind, found }) => h("div", { role: "group", "aria-label": kind },
+      h("p", { class: "group", "aria-hidden": "true" }, kind),
+      found.map(({ name, note, path }) => {
+        const option = { path };
+        option.node = h("div", { role: "option", id: newId("option"), "aria-selected": "false", onclick: () => follow(option) }, name, note && h("small", null, " ", note));
+        options.push(option);
+        return option.node;
+      }))));
+    input.setAttribute("aria-expanded", String(options.length > 0));
+    if (options.length) choose(0);
+  }
+
+  async function search() {
+    asking.abort();
+    asking = new AbortController();
+    const text = input.value.trim();
+    const pages = text ? findPages(bar, text) : [];
+    show(pages);
+    status.textContent = "";
+    if (!text) return;
+    const { signal } = asking;
+    let groups;
+    try {
+      ({ groups } = await get(`/search${query({ q: withoutSecrets(text) })}`, signal));
+    } catch (error) {
+      if (error.status === 401) throw error;
+      if (!signal.aborted) status.textContent = error.message;
+      return;
+    }
+    if (signal.aborted) return;
+    show([...pages, ...groups]);
+    status.textContent = options.length ? `${plural(options.length, "result")}; Enter opens the chosen one.` : "Nothing found. Request ids need at least 16 characters.";
+  }
+
+  const dialog = openDialog("Search", () => [input, list, status]);
+  dialog.addEventListener("close", () => {
+    clearTimeout(timer);
+    asking.abort();
+  });
+  input.focus();
+}
