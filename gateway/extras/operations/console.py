@@ -78,11 +78,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
                 _describe_load(one, gateway, upstream[one.name])
                 for one in gateway.config.providers.values()
             ],
-            "models_off": [
-                {"id": one.id, "reason": one.off}
-                for one in gateway.config.models.values()
-                if one.off is not None
-            ],
+            "models_off": _list_models_off(gateway.config),
             "missing_usage": [
                 {**describe(one, "provider", "model", "last_ms"), "replies": one.count}
                 for one in gateway.missing_usages.list_latest()
@@ -93,6 +89,12 @@ async def show_health(request: ConsoleRequest) -> Answer:
             ],
         }
     )
+
+
+def _list_models_off(config: Config) -> list[dict[str, str]]:
+    """List the models that are off themselves, whatever their providers are."""
+    off = ((one.id, one.off) for one in config.models.values())
+    return [{"id": id_, "reason": reason} for id_, reason in off if reason is not None]
 
 
 def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:

@@ -116,7 +116,6 @@ class Writer:
         self.commit_watchers: list[Callable[[int, float], object]] = []
         """Called after each commit with the number of its requests and its seconds, on the event loop."""
         self.change_watchers: list[Callable[[], object]] = []
-        """Called on the event loop when another process, or the console, has told of a change for extras."""
         self._give_up_seconds: float | None = None
         self._batch: Sequence[Item] = ()
         """The items of the commit under way. It counts as hanging after `_hang_seconds`."""
@@ -220,6 +219,7 @@ class Writer:
             self._is_busy = False
 
     def _apply(self, snapshot: Snapshot) -> None:
+        """Take over what others changed, and tell those who watch for changes that concern extras."""
         self._memory.apply(snapshot)
         if snapshot.for_extras:
             for tell in self.change_watchers:

@@ -43,10 +43,10 @@ price = "free"
 """
 STATE_FIELDS: Final = {"state", "state_text", "hour", "today", "last_failure"}
 LOAD_FIELDS: Final = STATE_FIELDS | {
-    "name", "on", "breaker", "breaker_seconds", "in_flight", "keys",
+    "name", "on", "off_reason", "breaker", "breaker_seconds", "in_flight", "keys",
 }  # fmt: skip
 PROVIDER_FIELDS: Final = LOAD_FIELDS | {
-    "upstream_models", "dialect", "origin", "key_last4", "off_reason", "max_concurrency", "models",
+    "upstream_models", "dialect", "origin", "key_last4", "max_concurrency", "models",
 }  # fmt: skip
 
 
