@@ -102,15 +102,14 @@ async def _serve(
     # Before the caller is looked up: another site must not learn who is signed in.
     if not callers.read_tokens(http):  # a browser sends no token by itself
         _check_origin(http, gateway, is_change=is_change)
-    request = await _admit(http, call, route, console)
+    is_renewal = callers.RENEWAL in http.headers and not is_change
+    renewers = gateway.find_offers(Renewer) if is_renewal else ()
+    renewer = renewers[0] if renewers else Renewer()
+    request = await _admit(http, call, route, console, renewer)
     # Only sign-in routes have no role; they have their own throttles.
     if is_change and route.role != "none":
         _limit_changes(request)
-    renewers = gateway.find_offers(Renewer) if callers.RENEWAL in http.headers else ()
-    if renewers and not is_change:
-        answer = await renewers[0].answer(request, route)
-    else:
-        answer = await route.handler(request)
+    answer = await renewer.answer(request, route)
     if is_change:
         await _refresh(gateway)
     if isinstance(answer, web.StreamResponse):
@@ -143,10 +142,10 @@ def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> No
 
 
 async def _admit(
-    http: web.Request, call: Call, route: Route, console: ConsoleState
+    http: web.Request, call: Call, route: Route, console: ConsoleState, renewer: Renewer
 ) -> ConsoleRequest:
     """Find the caller, check the role and read the body. Raises ConsoleError."""
-    caller = await callers.find_caller(http, call, console)
+    caller = await renewer.find_caller(http, partial(callers.find_caller, http, call, console))
     _check_role(route, caller)
     # Behind the check: the connection of somebody who is refused may be closed for others.
     if caller is not None:

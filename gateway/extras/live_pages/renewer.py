@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine, Hashable
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Coroutine, Hashable
+from dataclasses import replace
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from aiohttp import web
 
 from gateway.api.state import Gateway
 from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.extras.console.additions import Renewer
-from gateway.extras.console.routes import Answer, ConsoleRequest, Reply, Route
+from gateway.extras.console.routes import Answer, Caller, ConsoleRequest, Reply, Route
 from gateway.ledger.observation_records import SLOT_MS
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import read_script
 
-SHARED_SECONDS: Final = 2.0
+Made = TypeVar("Made")
+
+SHARED_SECONDS: Final = 4.0
 """How long one reply serves all who ask for the same. A page shows nothing later than by this and its own pause."""
 UNSHARED: Final = (".csv", "/receipt", "/live")
 """The ends of paths whose replies are made for one request, or are shared already."""
@@ -30,22 +35,42 @@ UNSHARED: Final = (".csv", "/receipt", "/live")
 _SQL: Final = read_script(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    until_seconds: float
-    task: asyncio.Task[Reply]
+class _Shared(Generic[Made]):
+    """What was made a moment ago, or is being made, for all who ask for the same."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[float, asyncio.Task[Made]]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], Coroutine[object, None, Made]]) -> Made:
+        loop = asyncio.get_running_loop()
+        now_seconds = loop.time()
+        until_seconds, task = self._kept.get(key, (0.0, None))
+        if task is None or until_seconds < now_seconds:
+            self._kept = {other: one for other, one in self._kept.items() if one[0] >= now_seconds}
+            task = loop.create_task(make())
+            self._kept[key] = now_seconds + SHARED_SECONDS, task
+        # Shielded: others wait for it, too, when whoever asked first goes away.
+        return await asyncio.shield(task)
 
 
 class Sharing(Renewer):
     def __init__(self) -> None:
-        self._kept: dict[Hashable, _Kept] = {}
+        self._callers = _Shared[Caller]()
+        self._replies = _Shared[Reply]()
         self._marks: dict[int | None, str] = {}
         """The latest mark of each account, and of all of them under None."""
+
+    async def find_caller(
+        self, http: web.Request, find: Callable[[], Coroutine[object, None, Caller]]
+    ) -> Caller:
+        """Return who sends a request with these headers; one whose session ends is known for a moment more."""
+        return await self._callers.get((http.remote, http.raw_headers), find)
 
     async def show_mark(self, request: ConsoleRequest) -> Reply:
         """Show a mark of what the caller may see: of all accounts, or of its own."""
         account_id = _find_scope(request)
-        return await self._share(("mark", account_id), self._read_mark(request, account_id))
+        read = partial(self._read_mark, request, account_id)
+        return await self._replies.get(("mark", account_id), read)
 
     async def answer(self, request: ConsoleRequest, route: Route) -> Reply:
         """Answer as the handler does, or did a moment ago for somebody who sees the same."""
@@ -54,21 +79,8 @@ class Sharing(Renewer):
         signin, mark = request.session.signin, self._marks.get(_find_scope(request))
         is_same = route.role == "operator"
         who = None if is_same else (signin.key, request.account.operator)
-        return await self._share((who, mark, request.http.path_qs), _answer(request, route))
-
-    async def _share(self, key: Hashable, make: Coroutine[object, None, Reply]) -> Reply:
-        now_seconds = asyncio.get_running_loop().time()
-        kept = self._kept.get(key)
-        if kept is None or kept.until_seconds < now_seconds:
-            self._kept = {
-                other: one for other, one in self._kept.items() if one.until_seconds >= now_seconds
-            }
-            task = asyncio.get_running_loop().create_task(make)
-            self._kept[key] = kept = _Kept(now_seconds + SHARED_SECONDS, task)
-        else:
-            make.close()
-        # Shielded: others wait for it, too, when whoever asked first goes away.
-        return await asyncio.shield(kept.task)
+        key = (who, mark, request.http.path_qs)
+        return await self._replies.get(key, partial(_answer, request, route))
 
     async def _read_mark(self, request: ConsoleRequest, account_id: int | None) -> Reply:
         read = await request.run(lambda books: _read_row(books, account_id))

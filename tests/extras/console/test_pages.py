@@ -30,7 +30,9 @@ SCRIPTS: Final = {name: text for name, text in TEXTS.items() if name.endswith(".
 INDEX: Final = TEXTS["index.html"]
 ALWAYS: Final = ("index.html", "style.css", "theme.js", "icon.svg", "app.js")
 """Files that every page loads."""
-BY_NAME: Final = ("signin", "newkey", "people")
+BY_NAME: Final = {
+    one for text in SCRIPTS.values() for one in re.findall(r'\bload\("([a-z]+)"\)', text)
+}
 """The modules that a page loads once they are asked for."""
 DOWNLOADS: Final = {name for one in find_additions() for name in one.downloads}
 """Files that people keep; the page Health links them."""
@@ -79,6 +81,7 @@ def test_every_export_is_imported() -> None:
     pages += (
         " providers refusals health audit signIn signOutElsewhere created askLink peopleOf usageOf"
     )
+    loaded = re.findall(r"const \{ (\w+) \} = await load\(", "".join(SCRIPTS.values()))
     added = ["creditForm"] if any(one.credit for one in find_additions()) else []
     for one in find_additions():
         added += [*one.pages, *one.links, *(f"{page}Part" for page in one.parts)]
@@ -89,7 +92,7 @@ def test_every_export_is_imported() -> None:
         for one in names.split(", ")
     }
     exported = {one for text in SCRIPTS.values() for one in EXPORT.findall(text)}
-    assert exported - imported - {"unsay"} == {*pages.split(), *added}, (
+    assert exported - imported - {"unsay"} == {*pages.split(), *added, *loaded}, (
         "scripts of extras may unsay"
     )
 

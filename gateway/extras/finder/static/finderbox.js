@@ -26,8 +26,8 @@ export function openFinder(bar, go) {
   let asking = new AbortController();
   let timer = 0;
 
-  const input = h("input", {
-    class: "finder", type: "search", role: "combobox", "aria-label": "Search", "aria-controls": list.id, "aria-expanded": "false",
+  const input = h("input", { "aria-label": "Search",
+    class: "finder", type: "search", role: "combobox", "aria-controls": list.id, "aria-expanded": "false",
     "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", placeholder: "Account, key, request id, model, page",
     oninput: () => {
       clearTimeout(timer);
