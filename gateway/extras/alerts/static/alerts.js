@@ -1,10 +1,11 @@
 // Alerts: the latest ones to operators, and a holder's webhook and threshold.
 
 import { api, get } from "./api.js";
+import { copyField } from "./copy.js";
 import { announce, h } from "./dom.js";
 import { form } from "./form.js";
 import { time, unit } from "./format.js";
-import { badge, button, code, copyField, dim, empty, notice, section, table } from "./ui.js";
+import { badge, button, code, dim, empty, notice, section, table } from "./ui.js";
 
 function status(one) {
   if (one.delivered) return [badge("delivered", "good"), h("small", null, time(one.delivered))];

@@ -17,7 +17,7 @@ export async function orders({ params, signal, reload }) {
       { name: "state", label: "State", type: "select", options: [["", "all"], ...Object.keys(KINDS).map((one) => [one, one])], value: chosen.state ?? "" },
       { name: "account", label: "Account", type: "search", value: chosen.account ?? "", placeholder: "all", spellcheck: "false" },
     ], reload),
-    list.orders.length ? orderTable(list.orders) : empty("No payments by card here."),
+    list.orders.length ? orderTable(list.orders) : empty(chosen.state || chosen.account ? "No payment matches." : "No payments by card yet. Holders make them under Billing."),
     pager(undefined, "payment", list.next_cursor),
   ];
 }

@@ -1,10 +1,11 @@
 // Operators: top-up codes. The codes themselves are shown when they are made, and never again.
 
 import { api, get, query } from "./api.js";
+import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { ask, filters } from "./form.js";
 import { amountText, plural, time, unit, utcDay } from "./format.js";
-import { badge, button, code, copyButton, dim, empty, head, link, notice, pager, section, table } from "./ui.js";
+import { badge, button, code, dim, empty, head, link, notice, pager, section, table } from "./ui.js";
 
 const STATUSES = [["", "all"], ["open", "open"], ["redeemed", "redeemed"], ["void", "void"], ["expired", "expired"]];
 const KINDS = { open: "good", redeemed: "", void: "warn", expired: "warn" };

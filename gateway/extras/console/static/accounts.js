@@ -26,7 +26,7 @@ export async function accounts(context) {
       { name: "search", label: "Name contains", type: "search", value: search },
       { name: "sort", label: "Sort by", type: "select", value: sort ?? "name", options: SORTS },
     ], reload),
-    list.accounts.length ? accountTable(list.accounts, list.totals) : empty("No account has that in its name.", link("All accounts", "/console/accounts")),
+    list.accounts.length ? accountTable(list, sort) : empty("No account has that in its name.", link("All accounts", "/console/accounts")),
     pager(list.count, "account", list.next_cursor),
   ];
 }
@@ -42,7 +42,7 @@ async function allKeys({ params, signal, reload }) {
     filters([
       { name: "unused_days", label: "Show", type: "select", value: days ?? "", options: UNUSED },
     ], reload),
-    list.keys.length ? keyTable(list.keys, (key) => accountLink(key.account), "Account") : empty("No key was unused for that long."),
+    list.keys.length ? keyTable(list.keys, (key) => accountLink(key.account), "Account") : empty(days ? "No key was unused for that long." : "No account has a key yet. Holders make them under Keys, or you on the page of an account."),
     pager(list.count, "key", list.next_cursor),
   ];
 }
@@ -52,16 +52,16 @@ const total = "All accounts";
 const lasts = ({ days_left: left }) => (left === null ? dim("–") : left > 999 ? "over 999 days"
   : left ? plural(left, "day") : h("span", { class: "red" }, "0 days"));
 
-const accountTable = (rows, totals) => table({
+const accountTable = ({ accounts: rows, totals }, sort) => table({
   caption: "Accounts",
   columns: [
     { label: "Name", class: "wide", cell: (one) => (one === totals ? total : h("div", { class: "badges" }, accountLink(one.name), accountBadges(one))) },
-    { label: "Balance", money: (one) => one.balance },
-    { label: "Held", money: (one) => one.held },
-    { label: "Today", money: (one) => one.spent_today },
-    { label: "7 days", money: (one) => one.spent_7d },
-    { label: "30 days", money: (one) => one.spent_30d },
-    { label: "Lasts about", right: true, cell: (one) => one !== totals && lasts(one) },
+    { label: "Balance", cents: true, money: (one) => one.balance },
+    { label: "Held", keep: sort === "held", cents: true, money: (one) => one.held },
+    { label: "Today", keep: sort === "spent_today", money: (one) => one.spent_today },
+    { label: "7 days", keep: sort === "spent_7d", money: (one) => one.spent_7d },
+    { label: "30 days", keep: sort === "spent_30d", money: (one) => one.spent_30d },
+    { label: "Lasts about", keep: sort === "lasts", right: true, cell: (one) => one !== totals && lasts(one) },
     { label: "Keys", right: true, cell: (one) => one !== totals && count(one.keys) },
     { label: "Last call (UTC)", cell: (one) => one !== totals && time(one.last_used, { brief: true, none: dim("never") }) },
   ],

@@ -4,7 +4,7 @@ import { CREDIT } from "./added.js";
 import { apiUrl, get, query } from "./api.js";
 import { h } from "./dom.js";
 import { entryTable } from "./entries.js";
-import { amount, bigAmount } from "./format.js";
+import { balance, bigAmount } from "./format.js";
 import { filters } from "./form.js";
 import { latestMonths, rangeFields, rangeLinks } from "./period.js";
 import { empty, figures, head, link, pager, section } from "./ui.js";
@@ -38,7 +38,7 @@ export function ownBalance(view, forms, more, { top_up_text: words }) {
     h("div", { class: "pair" },
       h("section", { class: "card balance", "aria-label": "Balance" },
         h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(view.balance))),
-        figures([["Held by calls in flight", amount(view.held)], ["Available", amount(view.available)]])),
+        figures([["Held by calls in flight", balance(view.held)], ["Available", balance(view.available)]])),
       (words || forms.length > 0) && section("Add credit", words && h("p", { class: "words" }, words), forms)),
     more,
   ];

@@ -50,14 +50,14 @@ const statementTable = ({ rows, totals }) => table({
   caption: "Statement",
   columns: [
     { label: "Account", class: "wide", cell: (row) => (row === totals ? "All accounts" : accountLink(row.account)) },
-    { label: "Opening", exact: true, money: (row) => row.opening },
+    { label: "Opening", exact: true, keep: true, money: (row) => row.opening },
     { label: "Credit", exact: true, money: (row) => row.credit },
     { label: "Codes", exact: true, money: (row) => row.codes },
-    totals.cards_nano && { label: "Cards", exact: true, money: (row) => row.cards },
+    { label: "Cards", exact: true, money: (row) => row.cards },
     { label: "Charges", exact: true, money: (row) => row.charges },
     { label: "Corrections", exact: true, money: (row) => row.corrections },
-    { label: "Closing", exact: true, money: (row) => row.closing },
-  ].filter(Boolean),
+    { label: "Closing", exact: true, keep: true, figure: true, money: (row) => row.closing },
+  ],
   rows,
   foot: totals,
 });

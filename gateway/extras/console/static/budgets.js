@@ -34,10 +34,9 @@ export function budgetTerms({ budget_id: chosen, budget_amount: amount }) {
 
 /** The budgets that an account's keys can share; `path` is where new ones are made. */
 export function budgetSection(budgets, path, context) {
-  return section("Budgets",
+  return section(["Budgets", button("Add a budget", () => askAdd(path, context))],
     h("p", { class: "hint" }, "What several keys may spend together in each day, week or month. A key gets one when it is made or edited."),
-    budgets.length > 0 && budgetTable(budgets, context),
-    h("div", { class: "actions" }, button("Add a budget", () => askAdd(path, context))));
+    budgets.length > 0 && budgetTable(budgets, context));
 }
 
 function budgetTable(budgets, context) {
@@ -47,8 +46,8 @@ function budgetTable(budgets, context) {
     columns: [
       { label: "Name", class: "wide", cell: (one) => h("span", { class: "name" }, one.name) },
       { label: "Amount", exact: true, money: (one) => one.amount, under: (one) => h("small", null, "a ", one.period) },
-      { label: "Spent", money: (one) => one.spent },
-      { label: "Remaining", money: (one) => one.remaining },
+      { label: "Spent", keep: true, money: (one) => one.spent },
+      { label: "Remaining", keep: true, cents: true, money: (one) => one.remaining },
       { label: "Resets (UTC)", cell: (one) => time(one.resets, { day: true }) },
       { label: "Keys", right: true, cell: (one) => count(one.keys) },
       { label: "Actions", class: "acts", cell: (one) => h("div", { class: "rowactions" },

@@ -2,12 +2,13 @@
 
 import { ApiError, api, get } from "./api.js";
 import { outcomeKind, showRefused } from "./calls.js";
+import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { ask } from "./form.js";
 import { amountText, count, exactAmount, fromNano, time, unit } from "./format.js";
 import { accountLink } from "./links.js";
 import { failureWords } from "./observations.js";
-import { badge, button, code, copyButton, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
+import { badge, button, code, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
 
 const ENDED_BY = { upstream: "the provider", caller: "the caller", gateway: "the gateway" };
 const CLASSES = [

@@ -31,9 +31,9 @@ export async function costs(context) {
     ], reload),
     section("By day", costChart(view)),
     section(`By ${view.by}`,
-      !costed && !reported && h("p", null, "No cost is known in this range. Set ", code("cost"), " beside a model’s ", code("price"), " in gateway.toml."),
+      view.rows.length > 0 && !costed && !reported && h("p", null, "No cost is known in this range. Set ", code("cost"), " beside a model’s ", code("price"), " in gateway.toml."),
       more,
-      view.rows.length ? costTable(view, reported > 0) : empty("No calls in this range. Choose a longer one.")),
+      view.rows.length ? costTable(view, reported > 0) : empty("No calls in this range. Choose a longer one.", link("One year", `?from=${utcDay(-364)}&to=${utcDay()}`))),
   ];
 }
 

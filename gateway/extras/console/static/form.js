@@ -127,6 +127,9 @@ export function ask({ title, intro, fields, submit, danger, run }) {
   ]);
 }
 
+/** So many filters are folded on phones, unless one of them is set. */
+const FOLDED = 3;
+
 /** Filters that live in the URL: a change shows at once and is a step of the history. */
 export function filters(fields, onchange) {
   const controls = fields.map(buildField);
@@ -142,8 +145,12 @@ export function filters(fields, onchange) {
     history.pushState(null, "", target);
     onchange();
   };
-  const node = h("form", { class: "filters", role: "search", onchange: apply },
+  const here = new URLSearchParams(location.search);
+  const open = fields.length < FOLDED || fields.some(({ name }) => here.has(name));
+  const id = newId("filters");
+  const fold = button("Filters", () => fold.setAttribute("aria-expanded", node.classList.toggle("open")), "fold", { "aria-expanded": String(open), "aria-controls": id });
+  const node = h("form", { id, class: open ? "filters open" : "filters", role: "search", onchange: apply },
     controls.map((control) => control.node), h("button", { class: "unseen", tabindex: "-1" }, "Apply"));
   node.addEventListener("submit", (event) => { event.preventDefault(); apply(); });
-  return node;
+  return fields.length < FOLDED ? node : [fold, node];
 }

@@ -43,37 +43,54 @@ export function amountText(amount) {
   return text.startsWith("−") ? `−${symbol}${text.slice(1)}` : symbol + text;
 }
 
-const CENT = 10n ** BigInt(NANO_DIGITS - 2);
+/**
+ * Amounts by kind. Charges, costs and spending: three digits, two below 1, all whole units. Balances and what is held: to the
+ * cent (`balance`). What is paid or checked (prices, payments, corrections, statements, receipts): exact (`exactAmount`).
+ * Rounded ones have the exact amount as their title, and only 0 becomes 0.
+ */
+export const roundAmount = (value) => round(value, (digits) => (digits > NANO_DIGITS ? Math.max(0, 3 - (digits - NANO_DIGITS)) : null));
 
-/** Round to the cent, or to two digits below one, so that only 0 becomes 0. */
-export function roundAmount(value) {
+/** Round to the cent, or to two digits below one. */
+export const roundCents = (value) => round(value, (digits) => (digits > NANO_DIGITS - 2 ? 2 : null));
+
+/** `choose` says how many decimals stay, by the number of digits in nano-units; null for two digits in all. */
+function round(value, choose) {
   const nano = toNano(value);
   const size = nano < 0n ? -nano : nano;
-  const step = size < CENT ? 10n ** BigInt(Math.max(0, String(size).length - 2)) : CENT;
-  const rounded = (size + step / 2n) / step * step;
-  return fromNano(nano < 0n ? -rounded : rounded);
+  const digits = String(size).length;
+  const decimals = size ? choose(digits) ?? NANO_DIGITS - digits + 2 : 2;
+  const step = 10n ** BigInt(Math.max(0, NANO_DIGITS - decimals));
+  const text = fromNano((size + step / 2n) / step * step);
+  const shown = decimals >= 2 ? text : decimals ? text.slice(0, -1) : text.slice(0, -3);
+  return nano < 0n ? `-${shown}` : shown;
 }
 
 export const roundText = (value) => amountText(roundAmount(value));
 
 /** The title is the exact amount, if another is shown. */
 const element = (value, shown, kind, ...content) =>
-  h("data", { value, title: shown === value ? null : amountText(value), class: `money ${kind}` }, content);
+  h("data", { value, title: toNano(shown) === toNano(value) ? null : amountText(value), class: `money ${kind}` }, content);
 
 /** An amount that stands alone, rounded. */
-export const amount = (value, kind = "") => element(value, roundAmount(value), kind, roundText(value));
+export const amount = (value) => element(value, roundAmount(value), "", roundText(value));
+
+/** A balance, what is held or a limit. */
+export const balance = (value, kind = "") => element(value, roundCents(value), kind, amountText(roundCents(value)));
+
+export const bigAmount = (value) => balance(value, "big");
 
 /** An amount that stands alone, exact. */
 export const exactAmount = (value) => element(value, value, "", amountText(value));
 
-/** An amount in a column: unit in its head, points under each other. `shown` is the value, exact or rounded. */
+/** An amount in a column: unit in its head, and in cards beside it; points under each other. `shown` is the value, exact or rounded. */
 export function columnAmount(value, shown, decimals) {
-  const missing = decimals - shown.split(".")[1].length;
-  return element(value, shown, "", groupAmount(shown),
-    missing > 0 && h("span", { class: "pad", "aria-hidden": "true" }, "0".repeat(missing)));
+  const [, fraction] = shown.split(".");
+  const missing = fraction === undefined ? decimals > 0 && `.${"0".repeat(decimals)}` : "0".repeat(decimals - fraction.length);
+  const [, sign, digits] = /^(−?)(.*)$/.exec(groupAmount(shown));
+  const symbol = SYMBOLS[currency];
+  const mark = h("span", { class: "unit" }, symbol ?? ` ${currency}`);
+  return element(value, shown, "", sign, symbol && mark, digits, missing && h("span", { class: "pad", "aria-hidden": "true" }, missing), !symbol && mark);
 }
-
-export const bigAmount = (value) => amount(value, "big");
 
 export const count = (number) => (number === null || number === undefined ? "–" : group(String(number)));
 
@@ -102,20 +119,6 @@ export function time(iso, { day = false, brief = false, none = "–" } = {}) {
   const local = new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
   return h("time", { datetime: iso, title: `${iso.slice(0, 19).replace("T", " ")} UTC; here ${local}` }, utc,
     readSetting("local-time") === "yes" && !day && h("span", { class: "local" }, local));
-}
-
-export function duration(seconds) {
-  const days = Math.floor(seconds / 86400);
-  const hours = Math.floor(seconds / 3600) % 24;
-  const minutes = Math.floor(seconds / 60) % 60;
-  if (days) return `${plural(days, "day")} ${hours} h`;
-  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${Math.floor(seconds) % 60} s`;
-}
-
-export function size(bytes) {
-  if (bytes === null || bytes === undefined) return "–";
-  const step = [["GiB", 30], ["MiB", 20], ["KiB", 10]].find(([, power]) => bytes >= 2 ** power);
-  return step ? `${(bytes / 2 ** step[1]).toFixed(1)} ${step[0]}` : `${bytes} B`;
 }
 
 /** Milliseconds of two percentiles, in seconds. */

@@ -22,7 +22,7 @@ export function keyTable(rows, act, label = "Actions") {
         key.expires && h("small", null, "expires ", time(key.expires, { day: true }))] },
       { label: "Last used (UTC)", cell: (key) => time(key.last_used, { brief: true, none: dim("never") }) },
       { label: "30 days", money: (key) => key.spent_30d },
-      { label: "Spent", money: (key) => key.spent, under: (key) => key.cap !== null && h("small", null, "of ", groupAmount(key.cap)) },
+      { label: "Spent", keep: true, figure: true, money: (key) => key.spent, under: (key) => key.cap !== null && h("small", null, "of ", groupAmount(key.cap)) },
       // Few have one, and the table is wide enough without.
       rows.some((key) => key.budget) && { label: "Budget", money: (key) => key.budget?.spent ?? null, under: budgetNotes },
       { label, class: "acts", cell: (key) => h("div", { class: "rowactions" }, act(key)) },
@@ -40,6 +40,9 @@ export const LIMITS = [
 
 const ownLimits = (key) => LIMITS.filter(({ name }) => key[name] !== null)
   .map(({ name, short }) => badge(`${key[name] === 0 ? "unlimited" : count(key[name])} ${short}`));
+
+/** What holds where an account has no limit of its own. */
+export const noLimit = ({ account_in_flight: most }) => (name) => (name === "concurrency" && most ? `${count(most)}, as for every account` : "no limit");
 
 /** `none(name)` says what holds where a field is left empty; `free`: whether one may lift a limit. */
 export const limitFields = (one, none, free) => LIMITS.map(({ name, label }) => ({

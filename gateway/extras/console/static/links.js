@@ -7,6 +7,4 @@ export const accountLink = (name) => link(name, `/console/accounts/${encodeURICo
 /** A request id, or another label, which leads to the call. */
 export const callLink = (id, label = id) => link(label, `/console/activity/${encodeURIComponent(id)}`, "mono");
 
-export const accountBadges = (one) => [
-  one.suspended && badge("suspended", "bad"), one.operator && badge("operator", "good"), !one.has_password && badge("no password"),
-];
+export const accountBadges = (one) => [one.suspended && badge("suspended", "bad"), one.operator && badge("operator", "good")];

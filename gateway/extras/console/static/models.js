@@ -1,9 +1,10 @@
 // What can be called, and what it costs.
 
 import { get } from "./api.js";
+import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { count, fromNano, groupAmount } from "./format.js";
-import { badge, code, copyButton, dim, empty, head, table } from "./ui.js";
+import { badge, code, dim, empty, head, table } from "./ui.js";
 
 /** What few models have: a line each in one column, as columns of their own would make cards of the table. */
 const OTHERS = [["cache_write", "Cache write"], ["cache_write_1h", "Cache write, 1 h"], ["request", "Per call"], ["web_search", "1,000 searches"],

@@ -1,10 +1,11 @@
 // A new key, this once: in this view's elements alone, gone when the view is left.
 
+import { copyButton, copyField } from "./copy.js";
 import { h } from "./dom.js";
 import { time, writeSetting } from "./format.js";
-import { tryForm } from "./try.js";
 import { tabs } from "./tabs.js";
-import { copyButton, copyField, head, button, notice, section } from "./ui.js";
+import { tryForm } from "./try.js";
+import { head, button, notice, section } from "./ui.js";
 
 export function created({ key, secret, old }, { session, signal, reload, owner }) {
   const base = session.base_url ?? `${location.origin}/v1`;

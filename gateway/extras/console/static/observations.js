@@ -6,10 +6,15 @@ import { filters } from "./form.js";
 import { count, plural, time, utcDay } from "./format.js";
 import { latencySection } from "./latency.js";
 import { accountLink, callLink } from "./links.js";
-import { badge, code, dim, empty, liveHead, section, table } from "./ui.js";
+import { badge, code, dim, empty, link, liveHead, section, table } from "./ui.js";
 
 const KINDS = { working: "good", failing: "bad", resting: "warn", probing: "warn", off: "warn" };
 const PERIODS = [["today", "today"], ["7d", "7 days"], ["30d", "30 days"]];
+
+/** In order: those that fail, then those with the most calls. */
+export const byNeed = (one, other) => isFailing(other) - isFailing(one) || (other.today?.calls ?? 0) - (one.today?.calls ?? 0);
+
+const isFailing = ({ state }) => Number(KINDS[state] === "bad");
 
 /** The state of a provider, or of one of its models. */
 export function state(one) {
@@ -39,10 +44,10 @@ export async function providers(context) {
   return [
     liveHead("Providers", h("button", { type: "button", onclick: reload }, "Refresh")),
     h("p", { class: "dim" }, "They are set in gateway.toml. A key from the environment is the one that the gateway started with.", list.node && ` What rests and what is in flight is of ${list.node}.`),
-    list.count ? providerTable(list.providers, more) : empty("No providers are set in gateway.toml."),
+    list.count ? providerTable(list.providers.toSorted(byNeed), more) : empty("No providers are set in gateway.toml."),
     rows.length > 0 && section("How they answer",
       h("p", { class: "dim" }, "Completions and embeddings by model: the last 50 to 60 minutes, this UTC day, and the last failure within 31 days."),
-      answerTable(rows)),
+      answerTable(rows.toSorted(byNeed))),
     filters([{ name: "day", label: "Replies of the day (UTC)", type: "date", value: day }], reload),
     latencySection(latency),
   ];
@@ -52,7 +57,7 @@ const providerTable = (rows, more) => table({
   caption: "Providers",
   columns: [
     { label: "Name", cell: (one) => h("span", { class: "name" }, one.name) },
-    { label: "State", class: "wide", cell: (one) => [state(one), one.off_reason && h("small", null, one.off_reason)] },
+    { label: "State", class: "wide", figure: true, cell: (one) => [state(one), one.off_reason && h("small", null, one.off_reason)] },
     { label: "Speaks", cell: (one) => one.dialect },
     { label: "Origin", cell: (one) => (one.origin ? code(one.origin) : dim("built in")) },
     { label: "Keys", cell: (one) => (one.key_last4.length ? one.key_last4.map((end) => h("div", null, code(`…${end ?? ""}`))) : dim("none")) },
@@ -67,7 +72,7 @@ const answerTable = (rows) => table({
   caption: "How the providers answer",
   columns: [
     { label: "Provider, its model", cell: (one) => [h("span", { class: "name" }, one.name), h("small", null, code(one.model))] },
-    { label: "State", cell: state },
+    { label: "State", figure: true, cell: state },
     { label: "Last hour", right: true, cell: (one) => sums(one.hour) },
     { label: "Today", right: true, cell: (one) => sums(one.today) },
     { label: "Last failure", class: "wide", cell: lastFailure },
@@ -89,9 +94,9 @@ export async function refusals({ params, signal, reload }) {
       { name: "period", label: "Within (UTC days)", type: "select", value: chosen.period, options: PERIODS },
     ], reload),
     list.refusals.length
-      ? [refusalTable(list.refusals), h("p", { class: "dim" }, `${plural(list.count, "request")} refused.`),
+      ? [refusalTable(list.refusals.toSorted((one, other) => other.count - one.count)), h("p", { class: "dim" }, `${plural(list.count, "request")} refused.`),
         list.latest.length > 0 && section("The latest, of 7 days", latestTable(list.latest))]
-      : empty(list.unknown ? "There is no account of that name." : "Nothing was refused in this time."),
+      : empty(list.unknown ? "There is no account of that name." : "Nothing was refused in this time.", !list.unknown && chosen.period !== "30d" && link("The last 30 days", "?period=30d")),
   ];
 }
 
@@ -114,7 +119,7 @@ const refusalTable = (rows) => table({
     { label: "Code", cell: (one) => code(one.code) },
     { label: "Model", cell: (one) => (one.model ? code(one.model) : dim("–")) },
     { label: "Requests", right: true, cell: (one) => count(one.count) },
-    { label: "Last (UTC), request id", cell: (one) => [time(one.last), h("small", { class: "mono" }, one.last_request_id)] },
+    { label: "Last (UTC)", cell: (one) => [time(one.last), h("small", { class: "mono" }, one.last_request_id)] },
   ],
   rows,
 });

@@ -3,9 +3,9 @@
 import { DOWNLOADS } from "./added.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { amount, count, duration, size, time } from "./format.js";
+import { balance, count, plural, time } from "./format.js";
 import { callLink } from "./links.js";
-import { state } from "./observations.js";
+import { byNeed, state } from "./observations.js";
 import { badge, code, dim, empty, figures, link, liveHead, notice, section, table } from "./ui.js";
 
 const AUDITS = { true: "balances and entries agree", false: "MISMATCH", null: "not run since the start" };
@@ -30,7 +30,7 @@ export async function health(context) {
     section("Ledger", figures([
       ["Start-up check", "balances and entries agree", ["of what was new at ", time(view.startup_check.at)]],
       ["Full audit", AUDITS[view.full_audit.ok], view.full_audit.at ? time(view.full_audit.at) : link("Run it", "/console/audit")],
-      ["Open holds", count(view.open_holds), amount(view.held)],
+      ["Open holds", count(view.open_holds), balance(view.held)],
       ["Database", size(view.database_bytes)],
       ...(view.node ? [] : [
         ["Write-ahead log", size(view.wal_bytes)],
@@ -43,11 +43,11 @@ export async function health(context) {
       caption: "Providers",
       columns: [
         { label: "Name", cell: (one) => one.name },
-        { label: "State", cell: state },
+        { label: "State", figure: true, cell: state },
         { label: "In flight", right: true, cell: (one) => count(one.in_flight) },
         { label: "Keys", class: "wide", cell: (one) => (one.keys.length ? one.keys.map(keyLoad) : dim("none")) },
       ],
-      rows: view.providers,
+      rows: view.providers.toSorted(byNeed),
     })),
     view.missing_usage.length ? section("Replies without a usage", usageTable(view.missing_usage)) : null,
     more,
@@ -92,3 +92,17 @@ const errorTable = (rows) => table({
   ],
   rows,
 });
+
+function duration(seconds) {
+  const days = Math.floor(seconds / 86400);
+  const hours = Math.floor(seconds / 3600) % 24;
+  const minutes = Math.floor(seconds / 60) % 60;
+  if (days) return `${plural(days, "day")} ${hours} h`;
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${Math.floor(seconds) % 60} s`;
+}
+
+function size(bytes) {
+  if (bytes === null || bytes === undefined) return "–";
+  const step = [["GiB", 30], ["MiB", 20], ["KiB", 10]].find(([, power]) => bytes >= 2 ** power);
+  return step ? `${(bytes / 2 ** step[1]).toFixed(1)} ${step[0]}` : `${bytes} B`;
+}

@@ -1,10 +1,11 @@
 // The people who sign in to an account: shown, let in by a link, removed.
 
 import { api, get } from "./api.js";
+import { copyField } from "./copy.js";
 import { announce, h } from "./dom.js";
 import { ask, openDialog } from "./form.js";
 import { count, time } from "./format.js";
-import { button, copyField, dim, head, link, section, table } from "./ui.js";
+import { button, dim, head, link, section, table } from "./ui.js";
 
 const PERSON = { name: "person", label: "Name", required: true, maxlength: 100, autocapitalize: "none", spellcheck: "false" };
 

@@ -16,7 +16,8 @@ export function latestMonths() {
   const day = (ago, number) => new Date(Date.UTC(year, month - 1 - ago, number)).toISOString().slice(0, 10);
   return Array.from({ length: LAST_MONTHS }, (_, ago) => {
     const from = day(ago, 1);
-    return [`${MONTHS[Number(from.slice(5, 7)) - 1]} ${from.slice(0, 4)}`, from, ago ? day(ago - 1, 0) : utcDay()];
+    const name = MONTHS[Number(from.slice(5, 7)) - 1];
+    return [from.startsWith(`${year}`) ? name : `${name} ${from.slice(0, 4)}`, from, ago ? day(ago - 1, 0) : utcDay()];
   });
 }
 

@@ -1,12 +1,13 @@
 // Password, one-time codes, sessions, people, and how things are shown here.
 
 import { api, get } from "./api.js";
+import { copyButton, copyField } from "./copy.js";
 import { announce, h } from "./dom.js";
 import { ask, form, openDialog } from "./form.js";
 import { plural, readSetting, time, writeSetting } from "./format.js";
 import { peopleSection } from "./people.js";
 import { CODE } from "./signin.js";
-import { badge, button, code, copyButton, copyField, dim, head, link, notice, section, table } from "./ui.js";
+import { badge, button, code, dim, head, link, notice, section, table } from "./ui.js";
 
 const MIN_PASSWORD = 12;
 const PEOPLE = "/settings/signins";

@@ -1,7 +1,7 @@
 // What pages are made of: heads, sections, tables, pagers, notices, copy buttons.
 
-import { announce, h, newId } from "./dom.js";
-import { columnAmount, count, plural, roundAmount, unit } from "./format.js";
+import { announce, h } from "./dom.js";
+import { columnAmount, count, plural, roundAmount, roundCents, unit } from "./format.js";
 
 /** The head of a page: its one h1, with the page's actions beside it. */
 export const head = (title, ...actions) =>
@@ -10,7 +10,12 @@ export const head = (title, ...actions) =>
 /** That of a page which renews itself while it is looked at, if an extra does that. */
 export const liveHead = (title, ...actions) => head(title, actions, h("span", { class: "live" }));
 
-export const section = (title, ...content) => h("section", { class: "card" }, h("h2", null, title), content);
+/** `title` may be [title, ...actions], which stand beside it. */
+export function section(title, ...content) {
+  const [words, ...actions] = [title].flat();
+  const heading = h("h2", null, words);
+  return h("section", { class: "card" }, actions.length ? h("div", { class: "title" }, heading, actions) : heading, content);
+}
 
 export const button = (label, onclick, kind = "", more = {}) =>
   h("button", { type: "button", class: kind, onclick, ...more }, label);
@@ -45,37 +50,62 @@ export const figures = (pairs) =>
 
 const PHONE = matchMedia("(max-width: 40rem)");
 
-const kinds = (column) => [column.right || column.money ? "right" : "", column.class ?? ""].join(" ").trim() || null;
+/** As many rows style.css shows on phones at least. */
+const FEW = 5;
+
+/** Texts of cells that tell nothing. */
+const NOTHING = /^(–|none|never|\D?0(\.0+)?\D*)?$/;
+
+/** The column that cards have beside the name. */
+const findFigure = (columns) => columns.find((one) => one.figure) ?? columns.find((one) => one.money) ?? columns.find((one) => one.right);
 
 /**
- * Columns are {label, cell(row)} or {label, money(row) → decimal string, exact?, under?(row)}; `foot` is one more row of totals.
- * Amounts are rounded unless the column is exact.
+ * Columns are {label, cell(row)} or {label, money(row) → decimal string, exact?, cents?, under?(row)}; `foot` is one more row of totals.
+ * Columns that tell nothing are left out unless they have `keep`.
  *
- * Where it does not fit, rows become cards, whose cells show their labels. The roles keep it a table to screen readers.
+ * On phones, and where it does not fit, rows become cards; style.css cuts long ones. The roles keep it a table to screen readers.
  */
 export function table({ caption, columns, rows, foot }) {
   const all = foot ? [...rows, foot] : rows;
-  const write = columns.map((column) => {
-    if (!column.money) return column.cell;
-    const show = (row) => (column.exact ? column.money(row) : roundAmount(column.money(row)));
-    const known = all.filter((row) => column.money(row) !== null);
-    const decimals = Math.max(2, ...known.map((row) => show(row).split(".")[1].length));
-    return (row) => [column.money(row) === null ? dim("–") : columnAmount(column.money(row), show(row), decimals), column.under?.(row)];
-  });
-  const heads = columns.map((column) => (column.money ? `${column.label}, ${unit()}` : column.label));
-  const line = (row) => h("tr", { role: "row" }, columns.map((column, at) =>
-    h(at ? "td" : "th", { role: at ? "cell" : "rowheader", scope: at ? null : "row", "data-label": heads[at], class: kinds(column) },
-      h("div", null, write[at](row)))));
+  const figure = findFigure(columns);
+  const made = columns.map((column, at) => {
+    const label = column.money ? `${column.label}, ${unit()}` : column.label;
+    const kind = [column.right || column.money ? "right" : "", column.class, column === figure ? "figure" : ""].filter(Boolean).join(" ") || null;
+    const write = writer(column, all);
+    const cells = all.map((row) => {
+      const inner = h("div", null, write(row));
+      const empty = NOTHING.test(inner.textContent);
+      return h(at ? "td" : "th", { role: at ? "cell" : "rowheader", scope: at ? null : "row", "data-label": column.label, "data-empty": empty, class: kind }, inner);
+    });
+    const told = !at || column.keep || !rows.length || cells.some((cell) => !("empty" in cell.dataset));
+    return told && { cells, head: h("th", { role: "columnheader", scope: "col", class: kind }, label) };
+  }).filter(Boolean);
+  const lines = all.map((_, at) => h("tr", { role: "row" }, made.map(({ cells }) => cells[at])));
   const width = h("div");
   const region = h("div", { class: PHONE.matches ? "scroll cards" : "scroll", role: "region", "aria-label": caption, tabindex: "0" }, width,
     h("table", { role: "table" },
       h("caption", { class: "unseen" }, caption),
-      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((column, at) =>
-        h("th", { role: "columnheader", scope: "col", class: kinds(column) }, heads[at])))),
-      h("tbody", { role: "rowgroup" }, rows.map(line)),
-      foot && h("tfoot", { role: "rowgroup" }, line(foot))));
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, made.map(({ head }) => head))),
+      h("tbody", { role: "rowgroup" }, lines.slice(0, rows.length)),
+      foot && h("tfoot", { role: "rowgroup" }, lines.at(-1))),
+    rows.length > FEW && button(`Show all ${count(rows.length)}`, () => {
+      region.classList.add("all");
+      region.focus({ preventScroll: true });
+    }, "more"));
   new ResizeObserver(() => fit(region)).observe(width);
   return region;
+}
+
+function writer(column, all) {
+  if (!column.money) return column.cell;
+  const { exact, cents } = column;
+  const show = (row) => {
+    if (typeof exact === "function" ? exact(row) : exact) return column.money(row);
+    return (cents ? roundCents : roundAmount)(column.money(row));
+  };
+  const digits = (row) => show(row).split(".")[1]?.length ?? 0;
+  const decimals = Math.max(0, ...all.filter((row) => column.money(row) !== null).map(digits));
+  return (row) => [column.money(row) === null ? dim("–") : columnAmount(column.money(row), show(row), decimals), column.under?.(row)];
 }
 
 /** Called when the region gets another width: an observer of the region itself would meet the height that it sets. */
@@ -112,43 +142,4 @@ export function pager(total, one, nextCursor, many) {
     total !== undefined && h("span", null, total === null ? `More than 10,000 ${many ?? `${one}s`}` : plural(total, one, many)),
     here.has("cursor") && link("First page", to(null)),
     nextCursor && link("Next page", to(nextCursor), "", { rel: "next" }));
-}
-
-/** A button that copies and says so, to the eye and to the ear. */
-export function copyButton(getText, label = "Copy", kind = "") {
-  return button(label, async ({ currentTarget: me }) => {
-    const copied = await copyText(getText(), me);
-    announce(copied ? "Copied" : "Copying failed: select the text and copy it by hand");
-    me.textContent = copied ? "Copied" : "Select it and copy";
-    setTimeout(() => { me.textContent = label; }, 2000);
-  }, `copy ${kind}`);
-}
-
-async function copyText(text, near) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return copyBySelection(text, near);
-  }
-}
-
-/** The clipboard API is missing on plain http. The field stands near, for a dialog makes the rest inert. */
-function copyBySelection(text, near) {
-  const field = h("textarea", { class: "unseen", value: text, "aria-hidden": "true" });
-  near.after(field);
-  field.select();
-  const copied = document.execCommand("copy");
-  field.remove();
-  near.focus();
-  return copied;
-}
-
-/** A read-only text that is selected when it gets the focus, with its copy button. */
-export function copyField(label, text) {
-  const id = newId("copy");
-  const field = h("input", { id, class: "mono", readonly: true, value: text, autocomplete: "off", spellcheck: "false" });
-  field.addEventListener("focus", () => field.select());
-  return h("div", { class: "field" }, h("label", { for: id }, label),
-    h("div", { class: "joined" }, field, copyButton(() => text)));
 }

@@ -42,7 +42,7 @@ export async function usage({ session, signal }) {
       link("CSV", apiUrl(`${path}.csv${query(asked)}`), "button", { download: "" }));
     results.replaceChildren(
       section(GROUPS[view.by] === GROUPS.hour ? "By hour and model" : "By day and model", usageChart(view, now.show)),
-      section(`By ${view.by}`, usageTable(view)), ...(view.latency ? [latencySection(view.latency)] : []));
+      section(`By ${view.by}`, usageTable(view)), ...(view.latency && view.latency.rows.length ? [latencySection(view.latency)] : []));
   };
   const change = async () => {
     try {
@@ -85,7 +85,7 @@ const NAMES = {
 };
 
 function usageTable(view) {
-  if (!view.rows.length) return empty("No calls in this range. Choose a longer one, or fewer filters.");
+  if (!view.rows.length) return empty("No calls in this range. Choose a longer one, or fewer filters, or make a call.", link("Try it", "/console/try", "button"));
   const { totals } = view;
   return table({
     caption: `Usage by ${view.by}`,
@@ -101,5 +101,4 @@ function usageTable(view) {
 }
 
 /** The section of an account's page. */
-export const usageOf = (view, account) => view.rows.length > 0 && section("Last 30 days", usageChart(view, "money"), usageTable(view),
-  h("p", null, link("Usage by day, key or provider", usageUrl(view, { account }))));
+export const usageOf = (view, account) => view.rows.length > 0 && section(["Last 30 days", link("By day, key or provider", usageUrl(view, { account }))], usageChart(view, "money"), h("details", null, h("summary", null, "As a table"), usageTable(view)));

@@ -1,10 +1,11 @@
 // Operators: tokens of scripts. A token itself is shown when it is made, and never again.
 
 import { api, get } from "./api.js";
+import { copyField } from "./copy.js";
 import { h } from "./dom.js";
 import { ask } from "./form.js";
 import { plural, time, utcDay } from "./format.js";
-import { badge, button, code, copyField, dim, empty, head, notice, section, table } from "./ui.js";
+import { badge, button, code, dim, empty, head, notice, section, table } from "./ui.js";
 
 const ROLES = [
   ["accounts", "accounts: accounts, their keys, credits and codes"],

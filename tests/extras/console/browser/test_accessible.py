@@ -40,8 +40,11 @@ RUN_AXE: Final = """async (options) => {
 }"""
 
 PHONE: Final = {"width": NARROW, "height": HEIGHT}
-WIDTHS: Final = (WIDE, 900, WIDE // 2, NARROW)
-"""Widths of a wide screen, of half of one, of one at 200 % zoom, and of a phone."""
+LARGER_PHONE: Final = 390
+WIDTHS: Final = (WIDE, 900, WIDE // 2, LARGER_PHONE, NARROW)
+"""Widths of a wide screen, of half of one, of one at 200 % zoom, and of phones."""
+MAX_HEIGHT: Final = 3 * 844
+"""A page is at most three screens high on the larger phone, until all rows of a table are asked for."""
 FIND_OUTSIDE: Final = """async () => {
     for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
     const { clientWidth, scrollWidth } = document.documentElement;
@@ -121,6 +124,9 @@ async def inspect(page: Page, path: str) -> dict[str, Any]:
         await page.set_viewport_size({"width": width, "height": HEIGHT})
         if found := await page.evaluate(FIND_OUTSIDE):
             faults[f"{path} at {width} px"] = found
+        height = await page.evaluate("document.documentElement.scrollHeight")
+        if width == LARGER_PHONE and height > MAX_HEIGHT:
+            faults[f"{path} on a phone"] = f"{height} px high"
         if width == WIDE and path != WORDY and (cards := await page.evaluate(FIND_CARDS)):
             faults[f"{path}: cards on a wide screen"] = cards
     await page.evaluate(DROP_ALIKE)

@@ -235,30 +235,35 @@ async def test_readable_at_all_sizes(site: Site) -> None:
 
 
 ROUNDED: Final = {
-    "37.844999999": "37.84",
-    "-0.515": "−0.52",
-    "0.0099996": "0.01",
-    "0.000128271": "0.00013",
-    "-0.000000001": "−0.000000001",
-    "1234567.005": "1,234,567.01",
-    "0.00": "0.00",
+    "37.844999999": ("37.8", "37.84"),
+    "4.484": ("4.48", "4.48"),
+    "-0.515": ("−0.52", "−0.52"),
+    "0.9999": ("1.00", "1.00"),
+    "0.0099996": ("0.01", "0.01"),
+    "0.000128271": ("0.00013", "0.00013"),
+    "-0.000000001": ("−0.000000001", "−0.000000001"),
+    "330.00": ("330", "330.00"),
+    "1234567.005": ("1,234,567", "1,234,567.01"),
+    "0.00": ("0.00", "0.00"),
 }
+"""Amounts, as spending and as a balance."""
 
 
 async def test_amounts_are_rounded_to_what_a_person_reads(site: Site) -> None:
-    """To the cent, or to two digits below one; the exact amount is the title."""
+    """Spending to three digits, balances to the cent; the exact amount is the title."""
     page = await site.open("", HOLDER)
     shown = await page.evaluate(
         """async (values) => {
-            const { amount } = await import("/console/static/format.js");
-            return values.map((value) => [amount(value).textContent, amount(value).title]);
+            const { amount, balance } = await import("/console/static/format.js");
+            return values.map((value) => [amount(value), balance(value)].map((one) => [one.textContent, one.title]));
         }""",
         list(ROUNDED),
     )
-    for (value, text), (rounded, title) in zip(ROUNDED.items(), shown, strict=True):
-        assert rounded.replace("$", "") == text
-        assert nano(title.replace("−", "-") or value) == nano(value)
-        assert bool(title) == (nano(value) != nano(text.replace("−", "-")))
+    for (value, texts), both in zip(ROUNDED.items(), shown, strict=True):
+        for text, (rounded, title) in zip(texts, both, strict=True):
+            assert rounded.replace("$", "") == text
+            assert nano(title.replace("−", "-") or value) == nano(value)
+            assert bool(title) == (nano(value) != nano(text.replace("−", "-")))
 
 
 async def test_amounts_have_no_exponent_and_the_smallest_is_not_0(site: Site) -> None:
