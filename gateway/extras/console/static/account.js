@@ -26,7 +26,7 @@ export async function account(context) {
     h("section", { class: "card balance", "aria-label": "Balance" },
       h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(one.balance)), h("p", { class: "badges" }, accountBadges(one), !one.has_password && badge("no password"))),
       figures([["Held", balance(one.held)], ["Spent today", amount(one.spent_today), "UTC day"], ["Last 7 days", amount(one.spent_7d)],
-        ["Last 30 days", amount(one.spent_30d)], ["Last call", time(one.last_used, { none: "never" }), link("All calls", `/console/activity${query({ account: one.name })}`)],
+        ["Last 30 days", amount(one.spent_30d)], ["Last call", time(one.last_used, { brief: true, none: "never" }), link("All calls", `/console/activity${query({ account: one.name })}`)],
         ["Open sessions", count(one.sessions), link("People", `?people=1`)], ["Created", time(one.created, { day: true })]])),
     usageOf(use, name),
     section("Limits", h("p", { class: "hint" }, "For all keys together; a key can only have less."), limitFigures(one, context.session)),

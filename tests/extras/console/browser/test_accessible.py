@@ -219,3 +219,26 @@ async def test_cards_are_a_table_to_screen_readers(site: Site) -> None:
     assert await table.get_by_role("columnheader", name="Balance, USD").count() == 1
     assert await table.get_by_role("row").get_by_role("rowheader", name="holder").count() == 1
     assert 'cell "Balance' not in await table.aria_snapshot()
+
+
+async def test_phones_show_the_rest_when_asked(site: Site) -> None:
+    """Filters are folded unless one is set, and long tables are cut; the keyboard opens both."""
+    page = await site.open("activity", HOLDER, viewport=PHONE)
+    model, rows = page.get_by_label("Model"), page.locator("tbody tr:visible")
+    assert not await model.is_visible()
+    assert await rows.count() == 12
+    await page.get_by_role("button", name="Filters").press("Enter")
+    assert await model.is_visible()
+    await page.get_by_role("button", name="Show all 50").press("Enter")
+    assert await rows.count() == 50
+    await go(page, "activity?model=gpt-5.5")
+    assert await model.is_visible()
+
+
+async def test_columns_that_tell_nothing_are_left_out(site: Site) -> None:
+    """A column by which one sorts stays."""
+    page = await site.open("accounts", OPERATOR)
+    held = page.get_by_role("columnheader", name="Held")
+    assert await held.count() == 0
+    await go(page, "accounts?sort=held")
+    assert await held.count() == 1
