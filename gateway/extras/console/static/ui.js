@@ -54,7 +54,7 @@ const PHONE = matchMedia("(max-width: 40rem)");
 const FEW = 5;
 
 /** Texts of cells that tell nothing. */
-const NOTHING = /^(–|none|never|\D?0(\.0+)?\D*)?$/;
+const NOTHING = /^(–|none|never|\D?0(\.0+)?( [A-Z]{3})?)?$/;
 
 /** The column that cards have beside the name. */
 const findFigure = (columns) => columns.find((one) => one.figure) ?? columns.find((one) => one.money) ?? columns.find((one) => one.right);
