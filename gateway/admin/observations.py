@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin.fields import Fields, name_process
+from gateway.base.progress import Progress, ignore
 from gateway.base.times import unix_ms
 from gateway.config.records import Config, Reload
 from gateway.extension import find_extras
@@ -50,10 +51,10 @@ LATEST: Final = 20
 """Rows of the latest that are listed, such as refused requests, so that they fit on a screen."""
 
 
-def run_audit(books: Books, config: Config) -> AuditReport:
+def run_audit(books: Books, config: Config, progress: Progress = ignore) -> AuditReport:
     """Run the full audit; let extras tell if the books do not add up."""
     at_ms = books.clock()  # before the audit, which may take minutes
-    report = books.audit()
+    report = books.audit(progress)
     if not report.ok:
         text = f"The audit found that the books do not add up: {len(report.problems)} problems."
         for extra in find_extras().values():

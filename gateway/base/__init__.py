@@ -10,6 +10,7 @@ addresses   hosts, ports, and who stands behind a proxy
 tls         why a TLS handshake failed
 install     the command that installs what an extra needs
 process     exit codes, the program's name, the version
+progress    how far a long operation is
 commands    programs that are run, with a time limit
 tasks       background tasks, prompt waits, the event loop's lag
 turns       shares of the loop's turns and a thread, fair by owner

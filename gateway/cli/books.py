@@ -144,7 +144,9 @@ NEW_FILE: Final = arg("file", read.new_file, "the new file; must not exist")
 
 @verb("audit", "audit", "audit --json")
 def audit(command: Command) -> int:
-    report = observations.run_audit(command.open_books(), command.config)
+    books = command.open_books()
+    with command.progress() as progress:
+        report = observations.run_audit(books, command.config, progress)
     text = (
         f"accounts {report.accounts}, entries {report.entries}, "
         f"requests pending {report.pending}, interrupted {report.interrupted}"
@@ -183,7 +185,9 @@ def backup(command: Command, file: Path) -> None:
             f"{location} is not copied to a file: backups of a database of PostgreSQL are its own,"
             " pg_dump, or base backups with WAL archiving. `export` writes a ledger to a file"
         )
-    size = command.open_books().back_up(file)
+    books = command.open_books()
+    with command.progress() as progress:
+        size = books.back_up(file, progress)
     command.show({"file": str(file), "bytes": size})
     command.say(f"{location} is copied to {file}, {size} bytes.")
 

@@ -10,7 +10,7 @@ import os
 import pwd
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Final, TextIO, TypeVar
 from gateway.admin.fields import Fields, write_csv
 from gateway.base.money import format_amount
 from gateway.base.process import PROGRAM, WRITE, ExitCode, describe_version, find_obstacle
+from gateway.base.progress import Progress, ignore, show_progress
 from gateway.base.times import unix_ms
 from gateway.cli.arguments import Json, Output, render
 from gateway.cli.parser import parse
@@ -67,7 +68,8 @@ class Command:
         """Open the operator's books until the command ends. Raises NotFound, LedgerError."""
         location = self.config.storage.location
         try:
-            books = open_books(location, create=create)
+            with self.progress() as progress:
+                books = open_books(location, create=create, progress=progress)
         except LedgerMissing as error:
             what = "ledger in" if isinstance(location, DatabaseUrl) else "database at"
             raise NotFound(
@@ -75,6 +77,10 @@ class Command:
             ) from error
         books.actor = self.actor
         return self.closing.enter_context(books)
+
+    def progress(self) -> AbstractContextManager[Progress]:
+        """Show on a terminal how far something is that may take long."""
+        return nullcontext(ignore) if self.as_json else show_progress(self.output.err)
 
     def format_money(self, amount_nano: int) -> str:
         return f"{format_amount(amount_nano)} {self.currency}"

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.base.progress import Progress, ignore
 from gateway.base.times import unix_ms
 from gateway.extension import find_databases, find_ledger_tables, find_missing
 from gateway.ledger.base import COMMIT_SECONDS
@@ -47,10 +48,12 @@ class Opener(Protocol):
 
     def check_ledger(self) -> bool: ...
 
-    def open_books(self, *, create: bool, clock: Callable[[], int]) -> Books: ...
+    def open_books(
+        self, *, create: bool, clock: Callable[[], int], progress: Progress
+    ) -> Books: ...
 
     def make_ledger(
-        self, version: int, records: Iterable[MoveRecord], now_ms: int
+        self, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
     ) -> AuditReport: ...
 
     def find_server(self) -> int | None: ...
@@ -88,7 +91,7 @@ def open_ledger(
     """Open the ledger of a serving process; leaving it commits what is queued.
 
     Opening recovers from a crash and audits the entries since the last checkpoint. Meanwhile `tell` is
-    called every few seconds. A database keeps the requests of this month and of the `retention_months`
+    called every ten seconds. A database keeps the requests of this month and of the `retention_months`
     - 1 before it, or all if that is 0; a file keeps all.
 
     Raises:
@@ -112,14 +115,18 @@ def check_ledger(location: Location) -> bool:
 
 
 def open_books(
-    location: Location, *, create: bool = False, clock: Callable[[], int] = unix_ms
+    location: Location,
+    *,
+    create: bool = False,
+    clock: Callable[[], int] = unix_ms,
+    progress: Progress = ignore,
 ) -> Books:
-    """Open the operator's books, whether or not a gateway serves.
+    """Open the operator's books, whether or not a gateway serves; `progress` is told of an upgrade.
 
     Raises:
         LedgerError: there is no ledger at `location`, or it cannot be used.
     """
-    return find_opener(location).open_books(create=create, clock=clock)
+    return find_opener(location).open_books(create=create, clock=clock, progress=progress)
 
 
 def make_ledger(
@@ -128,6 +135,7 @@ def make_ledger(
     records: Iterable[MoveRecord],
     *,
     clock: Callable[[], int] = unix_ms,
+    progress: Progress = ignore,
 ) -> AuditReport:
     """Make a new ledger from another's records of this schema version, if they add up.
 
@@ -135,7 +143,7 @@ def make_ledger(
         BadRecord: the version is unknown, or a record has no place in a ledger of it.
         LedgerError: the ledger cannot be made.
     """
-    return find_opener(location).make_ledger(version, _leave_out(records), clock())
+    return find_opener(location).make_ledger(version, _leave_out(records), clock(), progress)
 
 
 def _leave_out(records: Iterable[MoveRecord]) -> Iterator[MoveRecord]:

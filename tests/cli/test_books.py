@@ -13,7 +13,9 @@ from gateway.base.process import ExitCode
 from gateway.cli.receipts import page_receipt
 from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
 from gateway.ledger.observation_records import UpstreamFailure
-from tests.support.cli import Cli
+from gateway.ledger.sqlite import backup
+from tests.long.million import History, fill_previous
+from tests.support.cli import Cli, watch_progress
 from tests.support.rows import each_row
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
 
@@ -44,6 +46,29 @@ def test_a_database_elsewhere_without_a_ledger_is_told_by_its_address(
     ran = cli.run("account", "list")
     assert ran.code == ExitCode.NOT_FOUND
     assert f"there is no ledger in {SHOWN}; 'serve' or" in ran.err
+
+
+def test_long_verbs_tell_how_far_they_are(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade, an audit and a copy; with `--json` nothing is told."""
+    fill_previous(cli.database, History(requests=60, days=3, models=3, keys=4, models_per_key=2))
+    monkeypatch.setattr(backup, "SYNC_SECONDS", 0)
+    monkeypatch.setattr(backup, "STEPS_BETWEEN_LOOKS", 100)
+    told = watch_progress(monkeypatch)
+    cli.done("audit")
+    cli.done("backup", str(cli.folder / "copy.db"))
+    units = {step.split()[0]: (total, unit) for step, _, total, unit in told if unit}
+    assert {step: unit for step, (_, unit) in units.items()} == {
+        "copying": "bytes",
+        "upgrading": "statements",
+        "proving": "rows",
+    }
+    assert units["copying"][0] >= (cli.folder / "copy.db").stat().st_size
+    rows = [(done, total) for step, done, total, _ in told if step == "proving the books"]
+    assert rows == sorted(rows)
+    assert rows[0][0] == 0 < rows[-1][0] <= rows[-1][1]
+    told.clear()
+    cli.done("audit", "--json")
+    assert told == []
 
 
 NOW_MS = 1_700_000_000_000

@@ -6,13 +6,14 @@ import contextlib
 import io
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import pytest
 
+from gateway.base.progress import Progress
 from gateway.cli import main
 
 CONFIG = """
@@ -91,3 +92,18 @@ class Cli:
 def make_cli(folder: Path, capture: pytest.CaptureFixture[str]) -> Cli:
     (folder / "gateway.toml").write_text(CONFIG, encoding="utf-8")
     return Cli(folder, capture)
+
+
+def watch_progress(patch: pytest.MonkeyPatch) -> list[tuple[str, int, int, str]]:
+    """Return what commands tell of their progress from now on, as if stderr were a terminal."""
+    told: list[tuple[str, int, int, str]] = []
+
+    def tell(step: str, done: int = 0, total: int = 0, unit: str = "", /) -> None:
+        told.append((step, done, total, unit))
+
+    @contextlib.contextmanager
+    def show(_: TextIO) -> Iterator[Progress]:
+        yield tell
+
+    patch.setattr("gateway.cli.command.show_progress", show)
+    return told

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from gateway import extension
+from gateway.base.progress import Progress
 from gateway.extension import Extra, find_extras
 from gateway.ledger.records import AuditReport, DatabaseUrl, MoveRecord
 from gateway.ledger.sqlite.books import SqliteBooks, make_ledger
@@ -51,13 +52,17 @@ class Opening:
         self.place.opened.append(self.url)
         return check_file(self.place.file) or self.place.pid is not None
 
-    def open_books(self, *, create: bool, clock: Callable[[], int]) -> SqliteBooks:
+    def open_books(
+        self, *, create: bool, clock: Callable[[], int], progress: Progress
+    ) -> SqliteBooks:
         self.place.opened.append(self.url)
-        return SqliteBooks(self.place.file, create=create, clock=clock)
+        return SqliteBooks(self.place.file, create=create, clock=clock, progress=progress)
 
-    def make_ledger(self, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
+    def make_ledger(
+        self, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
+    ) -> AuditReport:
         self.place.opened.append(self.url)
-        return make_ledger(self.place.file, version, records, now_ms)
+        return make_ledger(self.place.file, version, records, now_ms, progress)
 
     def find_server(self) -> int | None:
         return self.place.pid

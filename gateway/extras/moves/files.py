@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import orjson
 
+from gateway.base.progress import ROWS_BETWEEN, Progress, ignore
 from gateway.ledger import checks
 from gateway.ledger.opening import make_ledger
 from gateway.ledger.records import AuditReport, BadRecord, Conflict, Location, MoveRecord, NotFound
@@ -28,7 +29,7 @@ FILE_MODE: Final = 0o600
 """Only the owner reads and writes the file: it has everybody's accounts."""
 
 
-def export_ledger(books: Books, target: Path) -> dict[str, int]:
+def export_ledger(books: Books, target: Path, progress: Progress = ignore) -> dict[str, int]:
     """Write a new file with the whole ledger; return the number of rows of each table.
 
     Raises Conflict if the file exists, NotFound if there is no such folder, OSError.
@@ -42,7 +43,7 @@ def export_ledger(books: Books, target: Path) -> dict[str, int]:
             ) as out,
             books.snapshot(),
         ):
-            counts = _write(books, out)
+            counts = _write(books, out, progress)
             out.flush()
             os.fsync(out.fileno())  # the old ledger may be deleted as soon as this returns
     except BaseException:  # also Ctrl-C: half a file must not be taken for a ledger
@@ -52,7 +53,9 @@ def export_ledger(books: Books, target: Path) -> dict[str, int]:
     return counts
 
 
-def import_ledger(location: Location, source: Path) -> tuple[dict[str, int], AuditReport]:
+def import_ledger(
+    location: Location, source: Path, progress: Progress = ignore
+) -> tuple[dict[str, int], AuditReport]:
     """Make a new ledger of an exported file; return the rows of each table, and the audit.
 
     Nothing is kept unless the audit succeeds. Raises Conflict if there is a ledger at `location`,
@@ -63,16 +66,21 @@ def import_ledger(location: Location, source: Path) -> tuple[dict[str, int], Aud
     if not source.is_file():
         raise NotFound(f"there is no file {source}")
     with source.open("rb") as lines:
+        size = os.fstat(lines.fileno()).st_size
         reader = _Reader(lines)
         try:
-            report = make_ledger(location, reader.read_version(), reader.read_records())
+            version = reader.read_version()
+            records = reader.read_records(
+                lambda done: progress(f"reading {source}", done, size, "bytes")
+            )
+            report = make_ledger(location, version, records, progress=progress)
         except BadRecord as error:
             raise BadRecord(f"{source}, line {reader.line}: {error}") from error
     return dict(reader.counts), report
 
 
-def _write(books: Books, out: BinaryIO) -> dict[str, int]:
-    version, records = books.read_records()
+def _write(books: Books, out: BinaryIO, progress: Progress) -> dict[str, int]:
+    version, records = books.read_records(progress)
     counts: Counter[str] = Counter()
     _write_line(out, {"gateway_ledger": version})
     for record in records:
@@ -106,12 +114,14 @@ class _Reader:
             raise BadRecord("this is no file that `export` wrote")
         return version
 
-    def read_records(self) -> Iterator[MoveRecord]:
+    def read_records(self, tell: Callable[[int], object]) -> Iterator[MoveRecord]:
         while "end" not in (line := self._read_line()):
             table, row = line.get("table"), line.get("row")
             if not isinstance(table, str) or not isinstance(row, dict):
                 raise BadRecord("a line has a table and a row")
             self.counts[table] += 1
+            if self.line % ROWS_BETWEEN == 0:
+                tell(self._lines.tell())
             yield MoveRecord(table, {name: _read_cell(cell) for name, cell in row.items()})
         # A file that lost lines in a copy must not pass for the whole ledger.
         if line["end"] != self.counts:

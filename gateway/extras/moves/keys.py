@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from gateway.admin.keys import ID_BYTES, store
 from gateway.base import ids
+from gateway.base.progress import Progress, follow, ignore
 from gateway.cli import arguments as read
 from gateway.config.mistaken import refuse_pattern
 from gateway.ledger.budget_records import Allowance
@@ -187,7 +188,7 @@ _EXAMPLES: Final = {
 }
 
 
-def adopt(books: Books, found: Sequence[AdoptedKey]) -> list[KeyView]:
+def adopt(books: Books, found: Sequence[AdoptedKey], progress: Progress = ignore) -> list[KeyView]:
     """Put all keys into the ledger, or none; accounts that rows with balances name are made.
 
     Raises Refused with the number of the line.
@@ -202,7 +203,7 @@ def adopt(books: Books, found: Sequence[AdoptedKey]) -> list[KeyView]:
         for line, name, balance_nano in _list_balances(found):
             _open_account(books, line, name, balance_nano)
         made = []
-        for one in found:
+        for one in follow(found, progress, "adopting keys", len(found), "keys"):
             terms = one.terms if one.terms.name else replace(one.terms, name="adopted")
             try:
                 made.append(books.keys.create(one.account, terms, one.new, own=one.own))

@@ -123,7 +123,8 @@ def key_adopt(
         found = adopted.read_csv(books, text, account, prefix or "", is_digest=digests)
         models = dict.fromkeys(model for one in found for model in one.terms.models or ())
         warn_of_unknown_models(command, {"models": tuple(models)})
-    made = adopted.adopt(books, found)
+    with command.progress() as progress:
+        made = adopted.adopt(books, found, progress)
     books.wait_in_force()
     command.show([views.KEY.describe(one) for one in made])
     owners = list(dict.fromkeys(one.account for one in made))
@@ -141,11 +142,13 @@ def _read_stdin() -> str:
 def export_ledger(command: Command, file: Path) -> int:
     books = command.open_books()
     # An import would refuse books that do not add up.
-    report = books.audit()
+    with command.progress() as progress:
+        report = books.audit(progress)
     if not report.ok:
         command.say("Nothing is exported: see `audit`.")
         return tell_verdict(command, report)
-    counts = files.export_ledger(books, file)
+    with command.progress() as progress:
+        counts = files.export_ledger(books, file, progress)
     command.show({"file": str(file), "rows": counts})
     command.say(f"The books are in order. {file} has {_list_counts(counts)}.")
     if report.pending:
@@ -164,7 +167,8 @@ def export_ledger(command: Command, file: Path) -> int:
 )
 def import_ledger(command: Command, file: Path) -> int:
     location = command.config.storage.location
-    counts, report = files.import_ledger(location, file)
+    with command.progress() as progress:
+        counts, report = files.import_ledger(location, file, progress)
     if not report.ok:
         command.say(f"No ledger was made at {location}.")
         return tell_verdict(command, report)

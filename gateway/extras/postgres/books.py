@@ -11,6 +11,7 @@ from typing import Final
 
 import psycopg
 
+from gateway.base.progress import Progress, follow, ignore
 from gateway.base.times import unix_ms
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.nodes import list_nodes
@@ -35,7 +36,7 @@ from gateway.ledger.records import (
 )
 from gateway.ledger.sql.audit import read_last_entry, write_checkpoint
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import Connection
+from gateway.ledger.sql.database import Connection, count_rows
 
 _TABLES: Final = """
     retention accounts budgets keys prices requests entries daily hourly passwords totp recovery_codes
@@ -83,7 +84,9 @@ def read_records(session: Session) -> Iterator[MoveRecord]:
                 yield MoveRecord(table, dict(zip(names, row, strict=True)))
 
 
-def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
+def make_ledger(
+    url: str, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
+) -> AuditReport:
     """Make a ledger of the records of another, in a database that has none, if they add up.
 
     Raises:
@@ -101,8 +104,9 @@ def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: i
             session.run("SET CONSTRAINTS ALL DEFERRED")
             _require_none(session, url)
             _insert_all(session, records)
+            progress("adding up the sums")
             session.run("ANALYZE")  # the planner needs statistics for the proof of many rows
-            report = schema.prove_books(session, 0, full=True)
+            report = schema.prove_books(session, 0, full=True, progress=progress)
             if report.ok:
                 write_checkpoint(session, read_last_entry(session), now_ms)
             session.run("COMMIT" if report.ok else "ROLLBACK")
@@ -192,10 +196,15 @@ class PostgresBooks(Books):
     _BEGIN_SNAPSHOT = BEGIN_SNAPSHOT + "; SET LOCAL random_page_cost = 1"
 
     def __init__(
-        self, url: str, *, create: bool = False, clock: Callable[[], int] = unix_ms
+        self,
+        url: str,
+        *,
+        create: bool = False,
+        clock: Callable[[], int] = unix_ms,
+        progress: Progress = ignore,
     ) -> None:
         self._url = url
-        self._session = schema.open_session(url, create=create)
+        self._session = schema.open_session(url, create=create, progress=progress)
         self._wait_ms = PATIENCE_MS
         self._is_reading = False
         super().__init__(self._session, self._session.clock if clock is unix_ms else clock)
@@ -224,20 +233,26 @@ class PostgresBooks(Books):
     def give_up_when(self, is_over: Callable[[], bool]) -> None:
         """Leave long statements to the server: the thread that waits for one holds nothing up."""
 
-    def audit(self) -> AuditReport:
+    def audit(self, progress: Progress = ignore) -> AuditReport:
         with self.reading():
-            return schema.run_audit(self._session, full=True, now_ms=self.clock())
+            return schema.run_audit(
+                self._session, full=True, now_ms=self.clock(), progress=progress
+            )
 
-    def back_up(self, target: Path) -> int:
-        del target
+    def back_up(self, target: Path, progress: Progress = ignore) -> int:
+        del target, progress
         raise Refused(
             "a ledger in PostgreSQL is backed up by PostgreSQL's own tools: pg_dump, or"
             " base backups with archived WAL"
         )
 
-    def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
+    def read_records(self, progress: Progress = ignore) -> tuple[int, Iterator[MoveRecord]]:
         with self.reading():
-            return schema.SHAPE, read_records(self._session)
+            records = read_records(self._session)
+            if progress is not ignore:
+                total = count_rows(self._session, TABLES)
+                records = follow(records, progress, "writing the ledger", total, "rows")
+            return schema.SHAPE, records
 
     def measure(self) -> tuple[int, int]:
         return self.read_number("SELECT pg_database_size(current_database())"), 0

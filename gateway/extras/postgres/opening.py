@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.base.install import tell_install
+from gateway.base.progress import Progress
 from gateway.extras.postgres.urls import read_url
 from gateway.extras.postgres.versions import VERSION
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, MoveRecord
@@ -66,17 +67,19 @@ class DatabaseOpener:
 
         return check_database(self.url) and self.find_server() is not None
 
-    def open_books(self, *, create: bool, clock: Callable[[], int]) -> Books:
+    def open_books(self, *, create: bool, clock: Callable[[], int], progress: Progress) -> Books:
         with _need_driver():
             from gateway.extras.postgres.books import PostgresBooks
 
-        return PostgresBooks(self.url, create=create, clock=clock)
+        return PostgresBooks(self.url, create=create, clock=clock, progress=progress)
 
-    def make_ledger(self, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
+    def make_ledger(
+        self, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
+    ) -> AuditReport:
         with _need_driver():
             from gateway.extras.postgres import books
 
-        return books.make_ledger(self.url, version, records, now_ms)
+        return books.make_ledger(self.url, version, records, now_ms, progress)
 
     def find_server(self) -> int | None:
         with _need_driver():

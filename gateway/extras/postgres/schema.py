@@ -5,7 +5,7 @@ The audit proves the books, and the holds, while several nodes share the databas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
+from gateway.base.progress import Progress, ignore
 from gateway.extras.postgres.session import (
     NOW,
     Session,
@@ -61,11 +62,11 @@ _FIND_UPGRADE: Final = (
 
 
 def open_session(
-    url: str, *, create: bool = False, begin: Callable[[str], object] | None = None
+    url: str, *, create: bool = False, progress: Progress = ignore, waits: bool = False
 ) -> Session:
     """Connect to a database of the present schema; its clock knows the time.
 
-    A server's `begin` is told when an upgrade begins. Of another one it waits for the end.
+    `progress` is told of an upgrade. If another process has one under way, a server waits for its end.
 
     Raises:
         LedgerMissing: the database has no ledger, and `create` is False.
@@ -77,7 +78,7 @@ def open_session(
         _check_server(session, url)
         try:
             if _read_version(session, url) < VERSION:
-                _migrate(session, url, create=create, begin=begin)
+                _migrate(session, url, create=create, progress=progress, waits=waits)
         except psycopg.Error as error:
             raise explain(url, error) from error
         until_ready.pop_all()
@@ -142,7 +143,7 @@ def _read_version(session: Session, url: str) -> int:
 
 
 @contextmanager
-def _alone(session: Session, url: str, begin: Callable[[str], object] | None) -> Iterator[None]:
+def _alone(session: Session, url: str, progress: Progress, *, waits: bool) -> Iterator[None]:
     """Run a transaction in which nobody else makes or upgrades the tables. Raises LedgerError."""
     for tried in count():
         with ExitStack() as stack:
@@ -151,22 +152,20 @@ def _alone(session: Session, url: str, begin: Callable[[str], object] | None) ->
             except errors.LockNotAvailable as error:
                 (pid,) = session.execute(_FIND_UPGRADE).fetchone() or ("that ended",)
                 upgrade = f"it is being upgraded by another gateway or command (process {pid} of PostgreSQL)"
-                if begin is None:
+                if not waits:
                     raise LedgerError(
                         f"{show_url(url)}: {upgrade}; try again when that is done"
                     ) from error
                 if not tried:
-                    begin(f"waiting, as {upgrade}")
+                    progress(f"waiting, as {upgrade}")
             else:
                 yield
                 return
 
 
-def _migrate(
-    session: Session, url: str, *, create: bool, begin: Callable[[str], object] | None
-) -> None:
+def _migrate(session: Session, url: str, *, create: bool, progress: Progress, waits: bool) -> None:
     """Run the missing scripts in one transaction; a second node then finds it done."""
-    with _alone(session, url, begin):
+    with _alone(session, url, progress, waits=waits):
         version = _read_version(session, url)  # again, now that nobody else migrates
         if version == 0 and not create:
             raise LedgerMissing(
@@ -175,10 +174,11 @@ def _migrate(
         if version < VERSION:
             if version:
                 _require_no_nodes(session, url)
-                if begin is not None:
-                    begin(f"upgrading to version {VERSION} of the schema")
+            step = f"upgrading to version {VERSION} of the schema"
             upgrades = [UPGRADES[one] for one in range(version, VERSION)] if version else TABLES
-            for script in (*upgrades, *FUNCTIONS):
+            scripts = (*upgrades, *FUNCTIONS)
+            for number, script in enumerate(scripts):
+                progress(step, number, len(scripts), "scripts")
                 run_script(session, script)
             # With the tables in one transaction; whoever opens the database meanwhile waits at the lock.
             session.execute("DELETE FROM schema_version")
@@ -242,7 +242,9 @@ CHECKS: Final = (
 )
 
 
-def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
+def run_audit(
+    session: Session, *, full: bool, now_ms: int, progress: Progress = ignore
+) -> AuditReport:
     """Prove everything, or only entries and balances since the last checkpoint (at the start).
 
     A success becomes the next checkpoint. Other nodes go on meanwhile. Raises psycopg.Error.
@@ -251,7 +253,8 @@ def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
         last = audit.read_last_entry(session)
     # What is committed between the two is proven, but the checkpoint does not reach so far.
     with snapshot(session):
-        report = prove_books(session, 0 if full else audit.read_checkpoint(session), full=full)
+        since = 0 if full else audit.read_checkpoint(session)
+        report = prove_books(session, since, full=full, progress=progress)
     if report.ok:
         with transaction(session):
             audit.write_checkpoint(session, last, now_ms)
@@ -261,9 +264,16 @@ def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
 _KEPT_FROM: Final = "SELECT coalesce(max(kept_from_ms), 0) FROM retention"
 
 
-def prove_books(session: Session, since: int, *, full: bool) -> AuditReport:
+def prove_books(
+    session: Session, since: int, *, full: bool, progress: Progress = ignore
+) -> AuditReport:
     """Prove the entries after one, or everything, in the caller's transaction."""
     (kept_from_ms,) = session.execute(_KEPT_FROM).fetchone() or (0,)
     return audit.prove(
-        session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS
+        session,
+        since,
+        full=full,
+        kept_from_ms=int(kept_from_ms),
+        more_checks=CHECKS,
+        progress=progress,
     )

@@ -18,6 +18,7 @@ import psycopg
 
 from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import LedgerUnavailable
+from gateway.base.progress import Progress
 from gateway.base.times import unix_ms
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.feed import ChangeFeed, Listener
@@ -61,8 +62,8 @@ async def open_postgres(
     """
     clock = find_clock(url) if clock is unix_ms else clock
     memory, feed = Memory(clock), ChangeFeed()
-    async with telling(tell) as begin:
-        session, node, snapshot = await asyncio.to_thread(_load, url, feed, clock, begin)
+    async with telling(tell) as progress:
+        session, node, snapshot = await asyncio.to_thread(_load, url, feed, clock, progress)
     memory.apply(snapshot)
     upkeep = Upkeep(node, retention_months, silence_seconds=silence_seconds)
     store = PostgresStore(url, session, node, feed, upkeep, clock=clock)
@@ -86,19 +87,19 @@ def _tell(loop: asyncio.AbstractEventLoop, ledger: ServingLedger) -> None:
 
 
 def _load(
-    url: str, feed: ChangeFeed, clock: Callable[[], int], begin: Callable[[str], None]
+    url: str, feed: ChangeFeed, clock: Callable[[], int], progress: Progress
 ) -> tuple[Session, Node, Snapshot]:
-    begin("connecting to the database")
-    session = schema.open_session(url, create=True, begin=begin)
+    progress("connecting to the database")
+    session = schema.open_session(url, create=True, progress=progress, waits=True)
     try:
         for problem in schema.find_lossy_settings(session):
             log.warning("%s: %s", show_url(url), problem)
         now_ms = clock()
-        begin("proving the books since the last audit")
+        progress("proving the books since the last audit")
         _prove(session, url, now_ms)
         # What was imported as pending belongs to no node.
         session.execute("SELECT interrupt_requests(NULL, ?)", (now_ms,))
-        begin("reading accounts, budgets and keys")
+        progress("reading accounts, budgets and keys")
         snapshot = feed.read_all(session, now_ms)
         # The last step: from now on the node must report that it lives.
         return session, register(session), snapshot

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from gateway.base.errors import InternalError, LedgerUnavailable
+from gateway.base.progress import Progress, Steps
 from gateway.base.tasks import spawn
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
@@ -35,7 +35,7 @@ from gateway.ledger.serving.writer import Writer
 
 log = logging.getLogger("gateway.ledger")
 
-TELL_SECONDS: Final = 3.0
+TELL_SECONDS: Final = 10.0
 """The pause between two log lines about a start. Most starts take less time and log nothing."""
 
 
@@ -231,24 +231,21 @@ class ServingLedger:
 
 
 @asynccontextmanager
-async def telling(tell: Callable[[str], None]) -> AsyncIterator[Callable[[str], None]]:
+async def telling(tell: Callable[[str], None]) -> AsyncIterator[Progress]:
     """Report the progress of a start: a large ledger takes many seconds to migrate, prove and read.
 
-    Yields a function that notes the next step, on any thread. `tell` is called every few seconds.
+    Yields what is told of it, on any thread. `tell` is called every ten seconds.
     """
-    step, began = "opening the database", time.monotonic()
-
-    def begin(name: str) -> None:
-        nonlocal step, began
-        step, began = name, time.monotonic()
+    steps = Steps()
+    steps("opening the database")
 
     async def run() -> None:
         while True:
             await asyncio.sleep(TELL_SECONDS)
-            tell(f"{step}, for {time.monotonic() - began:.0f} s so far")
+            tell(steps.describe())
 
     task = spawn(run(), name="progress")
     try:
-        yield begin
+        yield steps
     finally:
         task.cancel()

@@ -5,20 +5,25 @@ Each check is a query that finds rows which contradict others; `*.sql` has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from string import Formatter
 from typing import Final, NamedTuple
 
 from gateway.base.ids import find_first_id
 from gateway.base.money import Price, compute_cost_nano
 from gateway.base.prices import AppliedPrice, read_price
+from gateway.base.progress import Progress, ignore
 from gateway.extension import FOLDER, find_ledger_tables
 from gateway.ledger.records import AuditReport, InterruptedView
-from gateway.ledger.sql.database import Connection, read_script
+from gateway.ledger.sql.database import Connection, count_rows, read_script
 from gateway.ledger.sql.rows import USED, read_used
 
+_READ: Final = re.compile(r"\b(?:FROM|JOIN)\s+(requests|entries)\b")
+"""The large tables that a check reads: the more rows, the longer it takes."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -101,6 +106,7 @@ def prove(
     full: bool,
     kept_from_ms: int = 0,
     more_checks: Iterable[Check] = (),
+    progress: Progress = ignore,
 ) -> AuditReport:
     """Prove what came after the entry `since`, or everything if `full`, inside one snapshot.
 
@@ -110,11 +116,19 @@ def prove(
     # An empty text is below every id: then no request may be missing.
     kept_id = find_first_id(kept_from_ms) if kept_from_ms else ""
     values: dict[str, int | str] = {"since": since, "kept_from": kept_from_ms, "kept_id": kept_id}
-    problems = tuple(text for check in checks for text in _find(connection, check, values))
+    reads = _count_reads(connection, checks, progress)
+
+    def tell(done: int) -> None:
+        progress("proving the books", done, reads[-1], "rows")
+
+    problems: list[str] = []
+    for check, before in zip(checks, reads, strict=False):
+        tell(before)
+        problems += _find(connection, check, values)
     if full:
-        problems += tuple(_find_wrong_costs(connection))
+        problems += _find_wrong_costs(connection, lambda seen: tell(reads[-2] + seen))
     counts = connection.execute(_COUNTS, (since,)).fetchone()
-    report = AuditReport(not problems, problems, *counts)
+    report = AuditReport(not problems, tuple(problems), *counts)
     if not full:
         return report
     to_settle = tuple(InterruptedView(*row) for row in connection.execute(_TO_SETTLE))
@@ -144,7 +158,16 @@ def _find(connection: Connection, check: Check, values: Mapping[str, int | str])
     return [_FORMATTER.format(check.text, *row) for row in rows]
 
 
-def _find_wrong_costs(connection: Connection) -> Iterator[str]:
+def _count_reads(connection: Connection, checks: Sequence[Check], progress: Progress) -> list[int]:
+    """Return the rows to be read before each check, before the costs, and in all; 0 where nobody looks."""
+    if progress is ignore:
+        return [0] * (len(checks) + 2)
+    rows = {table: count_rows(connection, (table,)) for table in ("requests", "entries")}
+    reads = [sum(rows[table] for table in _READ.findall(one.sql)) for one in checks]
+    return [*accumulate([*reads, rows["requests"]], initial=0)]
+
+
+def _find_wrong_costs(connection: Connection, tell: Callable[[int], None]) -> Iterator[str]:
     """Compute each charge again by the function that made it; report those that differ."""
     prices: dict[int, Price] = {}
     for price_id, text in connection.execute("SELECT id, price FROM prices"):
@@ -153,7 +176,7 @@ def _find_wrong_costs(connection: Connection) -> Iterator[str]:
         else:
             yield f"price {price_id}: its text is not that of the price that was applied"
     # Page by page, as charges may be millions; by id, as the partitions of PostgreSQL are.
-    last_id, found = "", 0
+    last_id, found, seen = "", 0, 0
     while rows := connection.execute(_CHARGES, (last_id,)).fetchall():
         for request_id, cost_nano, price_id, reported_nano, *used in rows:
             if price_id not in prices:
@@ -166,7 +189,8 @@ def _find_wrong_costs(connection: Connection) -> Iterator[str]:
                     f"request {request_id}: its cost is {cost_nano}, its usage at its price makes"
                     f" {made} nano-units"
                 )
-        last_id = rows[-1][0]
+        last_id, seen = rows[-1][0], seen + len(rows)
+        tell(seen)
 
 
 def _maybe_read_price(text: str) -> AppliedPrice | None:

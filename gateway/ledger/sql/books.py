@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
+from gateway.base.progress import Progress, ignore
 from gateway.ledger.records import (
     EVERY,
     MAX_INTEGER,
@@ -55,7 +56,7 @@ class Books(Database):
         self.events = EventBook(self)
 
     @abstractmethod
-    def audit(self) -> AuditReport:
+    def audit(self, progress: Progress = ignore) -> AuditReport:
         """Prove that balances, entries, requests and sums agree; a success is a checkpoint."""
 
     def list_nodes(self) -> list[NodeView]:
@@ -68,11 +69,11 @@ class Books(Database):
         return None if at_ms is None else int(at_ms)
 
     @abstractmethod
-    def back_up(self, target: Path) -> int:
+    def back_up(self, target: Path, progress: Progress = ignore) -> int:
         """Write a consistent copy to a new file while others write; return its size in bytes."""
 
     @abstractmethod
-    def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
+    def read_records(self, progress: Progress = ignore) -> tuple[int, Iterator[MoveRecord]]:
         """Return the schema's version and all rows that move; read them within a `snapshot`."""
 
     @abstractmethod

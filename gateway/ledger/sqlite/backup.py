@@ -12,10 +12,13 @@ import re
 import sqlite3
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gateway.base.progress import Progress
 from gateway.ledger.records import LedgerError
 
 SYNC_SECONDS: Final = 0.02
@@ -24,11 +27,17 @@ STEPS_BETWEEN_LOOKS: Final = 10_000
 """Steps of SQLite's virtual machine between two looks at the clock, about a millisecond."""
 _PART_NAME: Final = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
 """Names of parts: the target's and eight characters chosen by `mkstemp`."""
+_SIZE: Final = (
+    "SELECT (page_count - freelist_count) * page_size"
+    " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+)
 _JOURNAL: Final = "-journal"
 """The end of the name of what SQLite writes beside a file that it changes."""
 
 
-def write_backup(connection: sqlite3.Connection, target: Path) -> int:
+def write_backup(
+    connection: sqlite3.Connection, target: Path, progress: Progress, step: str
+) -> int:
     """Copy the database to `target`, completely or not at all; return the size in bytes.
 
     The copy is written to a file beside it, with mode 0600, and synced before it gets its name.
@@ -40,7 +49,7 @@ def write_backup(connection: sqlite3.Connection, target: Path) -> int:
     descriptor, part = _make_part(target)
     try:
         _remove_remains(target.parent)
-        _copy(connection, part, descriptor)
+        _copy(connection, part, descriptor, partial(progress, step))
         os.fsync(descriptor)
         size = os.fstat(descriptor).st_size
         part.rename(target)
@@ -81,18 +90,25 @@ def _remove_remains(folder: Path) -> None:
                 journal.unlink()
 
 
-def _copy(connection: sqlite3.Connection, part: Path, descriptor: int) -> None:
+def _copy(
+    connection: sqlite3.Connection,
+    part: Path,
+    descriptor: int,
+    tell: Callable[[int, int, str], object],
+) -> None:
     """Copy into an empty file, which keeps its mode.
 
     The file is synced as it grows: one sync at the end would hold up the server's commits.
     """
     synced = time.monotonic()
+    (size,) = connection.execute(_SIZE).fetchone()
 
     def sync_now_and_then() -> None:
         nonlocal synced
         if time.monotonic() - synced >= SYNC_SECONDS:
             os.fdatasync(descriptor)
             synced = time.monotonic()
+            tell(os.fstat(descriptor).st_size, size, "bytes")
 
     # The handler returns None: anything true would interrupt the copy.
     connection.set_progress_handler(sync_now_and_then, STEPS_BETWEEN_LOOKS)

@@ -17,13 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from gateway.base.progress import Progress, follow, ignore
 from gateway.base.times import unix_ms
 from gateway.extension import find_ledger_tables
 from gateway.ledger.checks import require_new
 from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
 from gateway.ledger.sql import audit
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import Connection, write_insert
+from gateway.ledger.sql.database import Connection, count_rows, write_insert
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import sync_folder, write_backup
@@ -61,7 +62,11 @@ def read_records(connection: sqlite3.Connection) -> Iterator[MoveRecord]:
 
 
 def make_ledger(
-    path: Path, version: int, records: Iterable[MoveRecord], now_ms: int
+    path: Path,
+    version: int,
+    records: Iterable[MoveRecord],
+    now_ms: int,
+    progress: Progress = ignore,
 ) -> AuditReport:
     """Make a new database of the records of a ledger of this version, if they add up.
 
@@ -81,8 +86,8 @@ def make_ledger(
         with closing(schema.connect_empty(part)) as connection:
             with transaction(connection):
                 schema.make_tables(connection)
-                _insert_all(connection, records)
-            report = run_audit(connection, full=True, now_ms=now_ms)
+                _insert_all(connection, records, progress)
+            report = run_audit(connection, full=True, now_ms=now_ms, progress=progress)
         if report.ok:
             os.link(part, path)  # unlike a renaming it fails where a file has the name by now
             sync_folder(path.parent)
@@ -93,7 +98,9 @@ def make_ledger(
     return report
 
 
-def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -> None:
+def _insert_all(
+    connection: sqlite3.Connection, records: Iterable[MoveRecord], progress: Progress
+) -> None:
     columns = {
         table: {*_list_columns(connection, table)} - {CHARGE_COLUMN}
         for table in _list_tables(connection)
@@ -101,6 +108,7 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
     connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
     with folds.naming_charges(connection):
         _insert_records(connection, columns, records)
+    progress("adding up the sums")
     folds.file_all(connection, "requests")
     connection.execute(folds.FILE_ENTRIES)
     connection.execute(folds.SUM_UP_DAYS)
@@ -157,9 +165,14 @@ class SqliteBooks(Books):
     connection: sqlite3.Connection
 
     def __init__(
-        self, path: Path, *, create: bool = False, clock: Callable[[], int] = unix_ms
+        self,
+        path: Path,
+        *,
+        create: bool = False,
+        clock: Callable[[], int] = unix_ms,
+        progress: Progress = ignore,
     ) -> None:
-        super().__init__(schema.connect(path, create=create), clock)
+        super().__init__(schema.connect(path, create=create, progress=progress), clock)
         self._path = path
         self._files = FileWatch(path)
         self._is_reading = False
@@ -222,22 +235,26 @@ class SqliteBooks(Books):
     def give_up_when(self, is_over: Callable[[], bool]) -> None:
         self.connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
 
-    def audit(self) -> AuditReport:
+    def audit(self, progress: Progress = ignore) -> AuditReport:
         with self.reading():
-            return run_audit(self.connection, full=True, now_ms=self.clock())
+            return run_audit(self.connection, full=True, now_ms=self.clock(), progress=progress)
 
-    def back_up(self, target: Path) -> int:
+    def back_up(self, target: Path, progress: Progress = ignore) -> int:
         require_new(target, "a backup")
         with self.reading():
-            size = write_backup(self.connection, target)
+            size = write_backup(self.connection, target, progress, "copying the database")
         with suppress(LedgerError):  # a ledger that cannot be written needs a backup most
             self.note("ledger.backup", account=None, target=target.name)
         return size
 
-    def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
+    def read_records(self, progress: Progress = ignore) -> tuple[int, Iterator[MoveRecord]]:
         with self.reading():
             folds.see_all_charges(self.connection)
-            return schema.read_version(self.connection), read_records(self.connection)
+            records = read_records(self.connection)
+            if progress is not ignore:
+                total = count_rows(self.connection, _list_tables(self.connection))
+                records = follow(records, progress, "writing the ledger", total, "rows")
+            return schema.read_version(self.connection), records
 
     def measure(self) -> tuple[int, int]:
         return _measure(self._path), _measure(self._path.with_name(self._path.name + "-wal"))
@@ -324,12 +341,15 @@ def find_orphans(connection: sqlite3.Connection) -> tuple[str, ...]:
     return tuple(f"table {row[0]}, row {row[1]}: refers to a missing {row[2]}" for row in rows)
 
 
-def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> AuditReport:
+def run_audit(
+    connection: sqlite3.Connection, *, full: bool, now_ms: int, progress: Progress = ignore
+) -> AuditReport:
     """Prove everything, or only entries and balances since the last checkpoint (at the start).
 
     A success becomes the next checkpoint.
     """
     # First of all: what damaged pages give proves nothing, and to read them may fail.
+    progress("checking the file")
     damage = check_file(connection, full=full)
     if damage:
         return AuditReport(ok=False, problems=damage)
@@ -338,7 +358,7 @@ def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> Aud
     try:
         folds.see_all_charges(connection)
         since = 0 if full else audit.read_checkpoint(connection)
-        report = audit.prove(connection, since, full=full, more_checks=_CHECKS)
+        report = audit.prove(connection, since, full=full, more_checks=_CHECKS, progress=progress)
         if full:
             orphans = find_orphans(connection)
             report = replace(

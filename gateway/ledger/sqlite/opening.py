@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gateway.base.progress import Progress
 from gateway.ledger.records import AuditReport, MoveRecord
 from gateway.ledger.sql.books import Books
 from gateway.ledger.versions import VERSION
@@ -42,15 +43,17 @@ class FileOpener:
 
         return check_file(self.path)
 
-    def open_books(self, *, create: bool, clock: Callable[[], int]) -> Books:
+    def open_books(self, *, create: bool, clock: Callable[[], int], progress: Progress) -> Books:
         from gateway.ledger.sqlite.books import SqliteBooks
 
-        return SqliteBooks(self.path, create=create, clock=clock)
+        return SqliteBooks(self.path, create=create, clock=clock, progress=progress)
 
-    def make_ledger(self, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
+    def make_ledger(
+        self, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
+    ) -> AuditReport:
         from gateway.ledger.sqlite import books
 
-        return books.make_ledger(self.path, version, records, now_ms)
+        return books.make_ledger(self.path, version, records, now_ms, progress)
 
     def find_server(self) -> int | None:
         from gateway.ledger.sqlite import files

@@ -10,10 +10,12 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from gateway import extension
+from gateway.base.progress import Progress, ignore
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite import files, upgrades
 from gateway.ledger.sqlite.statements import transaction
@@ -49,22 +51,14 @@ OLDEST_TABLES: Final = 3
 """Tables among those that `_WHAT_IS_THERE` counts, which every version of the schema has."""
 
 
-def ignore_step(step: str) -> None:
-    """Ignore a report of progress."""
-
-
 def connect(
-    path: Path,
-    *,
-    create: bool = False,
-    is_locked: bool = False,
-    begin: Callable[[str], None] = ignore_step,
+    path: Path, *, create: bool = False, is_locked: bool = False, progress: Progress = ignore
 ) -> sqlite3.Connection:
     """Open a connection in autocommit mode to a database of the current schema.
 
     An older database is upgraded, after a copy of it was written beside it. `is_locked` says that
-    the caller has the lock of the serving process. `begin` is told when the copy and the upgrade
-    begin.
+    the caller has the lock of the serving process. `progress` is told of the copy and the
+    upgrade.
 
     Raises:
         FilesLost: a gateway serves from files that lost these names.
@@ -80,7 +74,7 @@ def connect(
             # A connection that stayed open would keep the log and its locks.
             until_ready.callback(connection.close)
             if _prepare(connection, path) < VERSION or _find_stale(connection, path):
-                _upgrade(connection, path, is_locked=is_locked, begin=begin)
+                _upgrade(connection, path, is_locked=is_locked, progress=progress)
             else:
                 upgrades.forget_killed(path)
         except (OSError, sqlite3.Error) as error:
@@ -196,7 +190,7 @@ def read_version(connection: sqlite3.Connection) -> int:
 
 
 def _upgrade(
-    connection: sqlite3.Connection, path: Path, *, is_locked: bool, begin: Callable[[str], None]
+    connection: sqlite3.Connection, path: Path, *, is_locked: bool, progress: Progress
 ) -> None:
     """Copy the database and upgrade it to this version, in one transaction; make the tables of new extras.
 
@@ -206,7 +200,7 @@ def _upgrade(
     step = f"upgrading to version {VERSION} of the schema"
     # Told before the transaction, which may wait for another program's.
     if _is_old(connection, path):
-        begin(step)
+        progress(step)
     with ExitStack() as until_committed, transaction(connection):
         # Read again: another process may have made or upgraded the tables before this transaction.
         version = read_version(connection)
@@ -217,10 +211,11 @@ def _upgrade(
             if not is_locked:
                 until_committed.callback(os.close, upgrades.lock_out_servers(path))
             # Behind the lock and inside the transaction: nothing is written between copy and upgrade.
-            upgrades.copy_aside(path, version, connect_reader, begin)
-            begin(step)
+            upgrades.copy_aside(path, version, connect_reader, progress)
+            progress(step)
         for older in range(version, VERSION):
-            _run_script(connection, Path(__file__).with_name(UPGRADES[older]))
+            script = Path(__file__).with_name(UPGRADES[older])
+            _run_script(connection, script, partial(progress, step))
         connection.execute(f"PRAGMA user_version = {VERSION}")
         _add_extras(connection, path)
     # Behind the lock: whoever waits for the end of the upgrade finds the lock free.
@@ -272,8 +267,12 @@ def _add_extras(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(_NOTE_VERSION, (extra, tables.version))
 
 
-def _run_script(connection: sqlite3.Connection, script: Path) -> None:
-    for statement in _split_statements(script.read_text(encoding="utf-8")):
+def _run_script(
+    connection: sqlite3.Connection, script: Path, tell: Callable[..., object] = ignore
+) -> None:
+    statements = [*_split_statements(script.read_text(encoding="utf-8"))]
+    for number, statement in enumerate(statements):
+        tell(number, len(statements), "statements")
         connection.execute(statement)
 
 

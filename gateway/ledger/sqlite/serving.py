@@ -24,6 +24,7 @@ from typing import Final
 import aiosqlite
 
 from gateway.base.errors import LedgerUnavailable
+from gateway.base.progress import Progress
 from gateway.base.times import unix_ms
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import LedgerLocked, LedgerMismatch
@@ -75,17 +76,17 @@ async def open_sqlite(
         LedgerError: the file cannot be used; the text says why.
     """
     async with AsyncExitStack() as stack:
-        async with telling(tell) as begin:
-            lock = await _wait_for_lock(path, begin)
+        async with telling(tell) as progress:
+            lock = await _wait_for_lock(path, progress)
             # The last to be undone: who has the lock takes what is pending for a crash's.
             stack.callback(os.close, lock)
-            opener = partial(connector, path, create=True, is_locked=True, begin=begin)
+            opener = partial(connector, path, create=True, is_locked=True, progress=progress)
             thread = await stack.enter_async_context(ConnectionThread.open(opener))
             stack.enter_context(marked(lock, path))  # the opening has made the files that it names
             memory, feed = Memory(clock), ChangeFeed()
             with _uncollected():
                 recover = partial(recover_and_read, feed=feed, path=path, now_ms=clock())
-                memory.apply(await thread.run(partial(recover, begin=begin)))
+                memory.apply(await thread.run(partial(recover, progress=progress)))
         store = SqliteStore(
             thread, feed, WalKeeper(path), FileWatch(path, serving_pid=os.getpid()), clock=clock
         )
@@ -96,7 +97,7 @@ async def open_sqlite(
         yield ledger
 
 
-async def _wait_for_lock(path: Path, begin: Callable[[str], None]) -> int:
+async def _wait_for_lock(path: Path, progress: Progress) -> int:
     """Lock the database, as soon as a command that upgrades it has ended. Raises LedgerError."""
     waits = False
     while True:
@@ -107,7 +108,7 @@ async def _wait_for_lock(path: Path, begin: Callable[[str], None]) -> int:
             if upgrade is None:
                 raise
             if not waits:
-                begin(f"waiting, as {upgrade}")
+                progress(f"waiting, as {upgrade}")
                 waits = True
         await asyncio.sleep(WAIT_SECONDS)
 
@@ -125,24 +126,19 @@ def _uncollected() -> Iterator[None]:
 
 
 def recover_and_read(
-    connection: sqlite3.Connection,
-    *,
-    feed: ChangeFeed,
-    path: Path,
-    now_ms: int,
-    begin: Callable[[str], None],
+    connection: sqlite3.Connection, *, feed: ChangeFeed, path: Path, now_ms: int, progress: Progress
 ) -> Snapshot:
     """Audit, void what a crash left pending, and read everything. Needs the lock.
 
-    Nothing is written to a file that is damaged or whose books do not add up. `begin` is called with
-    each step.
+    Nothing is written to a file that is damaged or whose books do not add up. `progress` is told
+    of each step.
     """
     try:
-        begin("proving the books since the last audit")
+        progress("proving the books since the last audit")
         report = run_audit(connection, full=False, now_ms=now_ms)
         if not report.ok:
             raise LedgerMismatch(f"{path}: the books do not add up: {'; '.join(report.problems)}")
-        begin("voiding the requests of a crash")
+        progress("voiding the requests of a crash")
         if interrupted := interrupt_pending(connection, now_ms):
             log.warning(
                 "requests in flight when the gateway last died: %d, now interrupted and charged 0;"
@@ -150,7 +146,7 @@ def recover_and_read(
                 interrupted,
             )
         fold(connection)
-        begin("reading accounts, budgets and keys")
+        progress("reading accounts, budgets and keys")
         snapshot = feed.read_all(connection, now_ms)
         set_busy_timeout(connection, SERVING_BUSY_MS)
     except sqlite3.Error as error:

@@ -14,6 +14,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
+from gateway.base.progress import Progress
 from gateway.ledger.records import LedgerError, LedgerLocked
 from gateway.ledger.sqlite import files
 from gateway.ledger.sqlite.backup import write_backup
@@ -26,7 +27,7 @@ def copy_aside(
     path: Path,
     version: int,
     connect_reader: Callable[[Path], sqlite3.Connection],
-    begin: Callable[[str], None],
+    progress: Progress,
 ) -> None:
     """Write a copy, named after its version, that the older program can go back to.
 
@@ -40,11 +41,12 @@ def copy_aside(
         if left.startswith(named) and left == Path(left).name:
             path.with_name(left).unlink(missing_ok=True)
         copy = _find_free_name(wanted)
-        begin(f"copying the database of version {version} to {copy}")
+        step = f"copying the database of version {version} to {copy}"
+        progress(step)
         _write_note(path, copy.name)
         # By a connection of its own: VACUUM cannot run inside the caller's transaction.
         with closing(connect_reader(path)) as reader:
-            write_backup(reader, copy)
+            write_backup(reader, copy, progress, step)
     except (LedgerError, OSError) as error:
         forget(path)
         raise LedgerError(

@@ -206,7 +206,7 @@ class Lost:
     def snapshot(self) -> nullcontext[None]:
         return nullcontext()
 
-    def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
+    def read_records(self, _: object) -> tuple[int, Iterator[MoveRecord]]:
         return 1, self._read()
 
     def _read(self) -> Iterator[MoveRecord]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import make_cli
+from gateway.extras.moves import files
+from tests.support.cli import make_cli, watch_progress
 from tests.support.stand_in import SHOWN, URL, stand_in
 
 SESSION = Path(__file__).with_name("sessions") / "adopt.txt"
@@ -19,10 +20,15 @@ def test_a_ledger_moves_into_a_database_and_back(
     cli = make_cli(tmp_path, capsys)
     cli.done("account", "add", "alice", "--credit", "20")
     file, again, text = cli.folder / "one", cli.folder / "two", cli.config.read_text()
+    monkeypatch.setattr(files, "ROWS_BETWEEN", 1)
+    told = watch_progress(monkeypatch)
     cli.done("export", str(file))
+    rows = len(file.read_bytes().splitlines()) - len(("the version", "the end"))
+    assert told[-1] == ("writing the ledger", 0, rows, "rows")
     opened = stand_in(monkeypatch, cli.folder / "behind.db")
     cli.config.write_text(f'{text}[storage]\nurl = "{URL}"\n')
     assert f"The books are in order. {SHOWN} has accounts 1, " in cli.done("import", str(file)).err
+    assert (f"reading {file}", file.stat().st_size, "bytes") in {(a, c, d) for a, _, c, d in told}
     cli.done("export", str(again))
     assert opened == [URL, URL]
     cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')

@@ -107,12 +107,12 @@ def test_commands_are_told_of_an_upgrade_and_a_server_waits_for_it(
         with pytest.raises(LedgerError, match=told):
             open_session(ledger_url)
 
-        def end(step: str) -> None:
+        def end(step: str, *_: object) -> None:
             steps.append(step)
             session.run(f"UPDATE schema_version SET version = {VERSION}")
             other.run("COMMIT")
 
-        open_session(ledger_url, begin=end).close()
+        open_session(ledger_url, progress=end, waits=True).close()
     assert steps == [
         f"waiting, as it is being upgraded by another gateway or command (process {pid} of PostgreSQL)"
     ]

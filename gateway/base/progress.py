@@ -1,0 +1,118 @@
+"""How far a long operation is: told by what does the work, shown on a terminal, said in a log."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol, TextIO, TypeVar
+
+QUIET_SECONDS: Final = 2.0
+"""An operation that ends before shows nothing."""
+DRAW_SECONDS: Final = 0.25
+"""The pause between two drawings of the line."""
+ROWS_BETWEEN: Final = 1000
+"""Rows between two reports of a loop over rows."""
+_MEGABYTE: Final = 1_000_000
+"""Bytes of the unit in which the size of a file is told."""
+_CLEAR: Final = "\r\x1b[K"
+"""Goes to the beginning of a terminal's line and empties it."""
+_LEFT: Final = ((5400, 3600, "h"), (90, 60, "min"), (0, 1, "s"))
+"""From so many seconds on a time is told in units of so many, of this name."""
+
+Row = TypeVar("Row")
+
+
+class Progress(Protocol):
+    """Gets the step that is under way, and how much of it is done: `unit` is "bytes", or what is counted."""
+
+    def __call__(self, step: str, done: int = 0, total: int = 0, unit: str = "", /) -> object: ...
+
+
+def ignore(step: str, done: int = 0, total: int = 0, unit: str = "", /) -> None:
+    """Ignore what is told, where nobody looks. To count a total for it would be in vain."""
+
+
+def follow(
+    rows: Iterable[Row], progress: Progress, step: str, total: int, unit: str
+) -> Iterator[Row]:
+    """Yield rows, and tell now and then how many there were."""
+    for number, row in enumerate(rows):
+        if number % ROWS_BETWEEN == 0:
+            progress(step, number, total, unit)
+        yield row
+
+
+class Steps:
+    """Keeps what it was told last, on any thread, and puts it into words on another one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._told = ("", 0, 0, "")
+        self._began = self._told_at = clock()
+
+    def __call__(self, step: str, done: int = 0, total: int = 0, unit: str = "", /) -> None:
+        now = self._clock()
+        if step != self._told[0]:
+            self._began = now
+        if done != self._told[1]:
+            self._told_at = now
+        self._told = (step, done, total, unit)
+
+    def describe(self) -> str:
+        """Return `step: 1,200,000 of 4,000,000 rows, about 12 s left`; without a total, how long it took."""
+        step, done, total, unit = self._told
+        now = self._clock()
+        if not total:
+            return f"{step}, for {now - self._began:.0f} s so far"
+        done = min(done, total)
+        if unit == "bytes":
+            figures = f"{done / _MEGABYTE:,.0f} of {total / _MEGABYTE:,.0f} MB"
+        else:
+            figures = f"{done:,} of {total:,} {unit}"
+        if not done:
+            return f"{step}: {figures}"
+        # It goes down while nothing is told, as during a long statement of SQL.
+        left = (self._told_at - self._began) * (total - done) / done - (now - self._told_at)
+        return f"{step}: {figures}" + (f", about {_describe_left(left)} left" if left > 0 else "")
+
+
+def _describe_left(seconds: float) -> str:
+    size, unit = next((size, unit) for least, size, unit in _LEFT if seconds >= least)
+    return f"{seconds / size:.0f} {unit}"
+
+
+@contextmanager
+def show_progress(stream: TextIO) -> Iterator[Progress]:
+    """Rewrite one line of a terminal after the first seconds, and remove it at the end.
+
+    A thread draws, so the work costs no more than the telling, and a long statement of SQL is shown, too.
+    Nothing is written to a file or pipe.
+    """
+    if not stream.isatty():
+        yield ignore
+        return
+    steps, ended = Steps(), threading.Event()
+    thread = threading.Thread(target=_draw, args=(stream, steps, ended), name="progress")
+    thread.start()
+    try:
+        yield steps
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _draw(stream: TextIO, steps: Steps, ended: threading.Event) -> None:
+    if ended.wait(QUIET_SECONDS):
+        return
+    with suppress(OSError):  # the terminal was closed
+        while True:
+            line = steps.describe()[: shutil.get_terminal_size().columns - 1]
+            stream.write(_CLEAR + line)
+            stream.flush()
+            if ended.wait(DRAW_SECONDS):
+                break
+        stream.write(_CLEAR)
+        stream.flush()
