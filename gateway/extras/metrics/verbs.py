@@ -16,7 +16,6 @@ from gateway.extras.metrics.dashboard import make_dashboard
     "dashboard grafana.json",
     "dashboard > grafana.json",
     arg("file", read.new_file, "the new file; must not exist (default: stdout)", nargs="?"),
-    json=False,
     load=load_defaults,
 )
 def write_dashboard(command: Command, file: Path | None) -> None:
@@ -25,4 +24,5 @@ def write_dashboard(command: Command, file: Path | None) -> None:
         command.output.print(made.decode())
         return
     write_new("dashboard", file, made)
+    command.show({"file": str(file)})
     command.say(f"{file} is written. Import it in Grafana under Dashboards, New, Import.")

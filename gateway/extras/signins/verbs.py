@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from gateway.base.addresses import make_tunnel_command
-from gateway.base.times import format_moment
+from gateway.base.times import format_iso, format_moment
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
@@ -31,7 +31,6 @@ _PERSON: Final = arg(
     "account passwd alice --for dana",
     _NAME,
     _PERSON,
-    json=False,
 )
 def account_passwd(command: Command, name: str, person: str | None) -> None:
     """Set a password for the console: ask for it twice, or read a line of stdin.
@@ -42,6 +41,7 @@ def account_passwd(command: Command, name: str, person: str | None) -> None:
     # An unknown name is refused before a password is asked for.
     PeopleBook(books).read(name)
     ended = signin.set_password(books, name, read.new_password(_MAX_LINE_BYTES), person or "")
+    command.show({"account": name, "person": person, "ended": ended})
     note = f" Sessions ended: {ended}." if ended else ""
     command.say(
         f"The password of account {PeopleBook(books).read(name, person or '').name} is set.{note}"
@@ -54,7 +54,6 @@ def account_passwd(command: Command, name: str, person: str | None) -> None:
     "account signin-link alice --for dana",
     _NAME,
     _PERSON,
-    json=False,
 )
 def account_signin_link(command: Command, name: str, person: str | None) -> None:
     """Print a link that signs in to the console as the account. It works once, within 30 minutes.
@@ -73,7 +72,8 @@ def account_signin_link(command: Command, name: str, person: str | None) -> None
     )
     if tunnel is not None and server.public_url is None:
         command.say(f"To open it on another machine, type there: {tunnel}")
-    command.output.print(link.url(base_url))
+    url = link.url(base_url)
+    command.show({"url": url, "expires": format_iso(link.expires_ms)}, url)
 
 
 @verb("account signins", "account signins alice", "account signins alice --json", _NAME)
@@ -101,13 +101,13 @@ def account_signin_remove(command: Command, name: str, person: str) -> None:
     "account remove-totp alice --for dana",
     _NAME,
     _PERSON,
-    json=False,
 )
 def account_remove_totp(command: Command, name: str, person: str | None) -> None:
     """Ask an account for no one-time codes any more, as when its authenticator app is lost."""
     books = command.open_books()
     own = PeopleBook(books).read(name, person or "")
     TotpBook(books).remove(own)
+    command.show({"account": name, "person": person, "totp": None})
     command.say(f"Account {own.name} signs in without one-time codes. Its recovery codes are void.")
 
 

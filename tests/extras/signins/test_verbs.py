@@ -103,7 +103,8 @@ def test_codes_are_removed_for_somebody_who_lost_the_app(signed: Cli) -> None:
         SignInBook(books).set_password(NAME, "hash", "dana")
         for person in ("", "dana"):
             set_up_totp(books, NAME, person)
-    removed = signed.done("account", "remove-totp", NAME, "--for", "dana")
+    removed = signed.done("account", "remove-totp", NAME, "--for", "dana", "--json")
+    assert removed.json == {"account": NAME, "person": "dana", "totp": None}
     assert removed.err.startswith("Account alice/dana signs in without one-time codes.")
     described = signed.done("account", "signins", NAME, "--json").json
     assert [one["totp"] is None for one in described] == [False, True]
