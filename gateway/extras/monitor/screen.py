@@ -1,0 +1,153 @@
+"""A snapshot as text that fits a terminal, and the terminal while it is shown."""
+
+from __future__ import annotations
+
+import os
+import select
+import termios
+import tty
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TextIO
+
+from gateway.base.money import format_amount
+from gateway.base.times import format_iso
+from gateway.cli.arguments import render_table
+from gateway.extras.monitor.snapshot import Call, Snapshot
+
+QUIT: Final = "q"
+"""The key that ends it."""
+_KEYS: Final = 64
+"""Bytes of keys that are read at once."""
+_SECONDS: Final = 60
+"""Of the time that the rates are of."""
+_BEGIN: Final = "\x1b[?1049h\x1b[?25l"
+"""Shows the terminal's other screen, and hides the cursor."""
+_END: Final = "\x1b[?25h\x1b[?1049l"
+"""Shows the cursor, and what was on the terminal before."""
+_HOME: Final = "\x1b[H"
+_REST: Final = "\x1b[K"
+"""Empties the rest of a line."""
+_BELOW: Final = "\x1b[J"
+"""Empties the lines below."""
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""Titles as `render_table` takes them, and rows."""
+
+
+def draw(snapshot: Snapshot, width: int, height: int) -> str:
+    """Return at most `height` lines of at most `width` characters."""
+    at = format_iso(snapshot.at_ms)[:19].replace("T", " ")
+    tokens = snapshot.input_tokens + snapshot.output_tokens
+    rates = f"calls/s {_per_second(snapshot.calls)}   tokens/s {_per_second(tokens)}   charged/min"
+    lines = [
+        f"{at} UTC   in flight {snapshot.in_flight}",
+        f"{rates} {format_amount(snapshot.charged_nano)} {snapshot.currency}",
+    ]
+    tables = [(titles, rows) for titles, rows in _make_tables(snapshot) if rows]
+    if not tables:
+        lines += ["", "No calls today, and none in flight."]
+    for (titles, rows), shown in zip(
+        tables, _share([len(rows) for _, rows in tables], height - len(lines)), strict=True
+    ):
+        if shown:
+            lines += ["", *render_table(titles, rows[:shown]).splitlines()]
+    return "\n".join(line[:width] for line in lines[:height])
+
+
+def _per_second(count: int) -> str:
+    """Write a rate with one decimal, in whole numbers."""
+    tenths = count * 10 // _SECONDS
+    return f"{tenths // 10:,}.{tenths % 10}"
+
+
+def _share(wanted: Sequence[int], room: int) -> list[int]:
+    """Return how many rows each table shows: a row for each if there is room, then one more in turn."""
+    shown = [0] * len(wanted)
+    for place in range(len(wanted)):
+        if room >= (needed := 3):  # an empty line, the titles, a row
+            shown[place], room = 1, room - needed
+    while room > 0 and any(0 < has < want for has, want in zip(shown, wanted, strict=True)):
+        for place, want in enumerate(wanted):
+            if room and 0 < shown[place] < want:
+                shown[place], room = shown[place] + 1, room - 1
+    return shown
+
+
+def _make_tables(snapshot: Snapshot) -> Iterator[Table]:
+    yield (
+        ("PROVIDER", ">IN FLIGHT", ">LAST HOUR", ">FAILED", "STATE"),
+        [
+            (
+                one.provider,
+                str(one.in_flight),
+                str(one.state.hour.calls),
+                str(one.state.hour.failures),
+                one.state.words,
+            )
+            for one in snapshot.providers
+        ],
+    )
+    yield (
+        (">IN FLIGHT FOR", *_NAMES),
+        [(_describe_ms(snapshot.at_ms - one.started_ms), *_name(one)) for one in snapshot.longest],
+    )
+    yield (
+        (">SLOWEST, 10 MIN", ">FIRST BYTE", *_NAMES),
+        [
+            (_describe_ms(one.total_ms), _describe_ms(one.first_byte_ms), *_name(one))
+            for one in snapshot.slowest
+        ],
+    )
+    yield (
+        (f">LOWEST BALANCE {snapshot.currency}", ">CHARGED, 24 H", "ACCOUNT"),
+        [
+            (format_amount(one.balance_nano), format_amount(one.charged_nano), one.account)
+            for one in snapshot.balances
+        ],
+    )
+
+
+_NAMES: Final = ("ACCOUNT", "MODEL", "PROVIDER", "ID")
+
+
+def _name(call: Call) -> tuple[str, ...]:
+    return call.account, call.model, call.provider, call.request_id
+
+
+def _describe_ms(ms: int | None) -> str:
+    return "-" if ms is None else f"{max(ms, 0) / 1000:.1f} s"
+
+
+@contextmanager
+def full_screen(out: TextIO) -> Iterator[Callable[[str], None]]:
+    """Take the whole terminal; yields what shows a text, and gives it back whatever happens."""
+
+    def show(text: str) -> None:
+        body = f"{_REST}\n".join(text.split("\n"))
+        out.write(f"{_HOME}{body}{_REST}{_BELOW}")
+        out.flush()
+
+    out.write(_BEGIN)
+    try:
+        yield show
+    finally:
+        out.write(_END)
+        out.flush()
+
+
+@contextmanager
+def reading_keys(source: TextIO) -> Iterator[Callable[[float], str]]:
+    """Yield a function that waits for keys of a terminal, so many seconds at most; "" for none."""
+    modes = termios.tcgetattr(source)
+    try:
+        tty.setcbreak(source)  # keys come without Enter; Ctrl-C still interrupts
+
+        def wait(seconds: float) -> str:
+            ready, _, _ = select.select([source], [], [], seconds)
+            # Past the buffer of `source`, of which `select` knows nothing. At its end nobody types any more.
+            return os.read(source.fileno(), _KEYS).decode("latin-1") or QUIT if ready else ""
+
+        yield wait
+    finally:
+        termios.tcsetattr(source, termios.TCSADRAIN, modes)

@@ -1,0 +1,136 @@
+"""What happens now, as the ledger has it: it is the same with one gateway and with several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.admin.fields import Fields
+from gateway.base.ids import find_first_id
+from gateway.base.times import HOUR_MS, HOURS_PER_DAY, MINUTE_MS
+from gateway.config.records import Config
+from gateway.extras.operations import health
+from gateway.extras.operations.health import UpstreamState
+from gateway.ledger.sql.books import Books
+from gateway.ledger.sql.database import Value, read_script
+
+LATELY_MS: Final = 10 * MINUTE_MS
+"""How far back calls are looked for: those that began earlier count in no rate, and as none of the slowest."""
+MOST: Final = 100
+"""The most rows of a list: more than a screen has lines."""
+_SQL: Final = read_script(__file__)
+_ALARMING: Final = ("failing", "resting", "probing")
+"""States of providers that come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    request_id: str
+    account: str
+    model: str
+    provider: str
+    started_ms: int
+    first_byte_ms: int | None = None
+    total_ms: int | None = None
+    """None while it is in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    account: str
+    balance_nano: int
+    charged_nano: int
+    """In the last 24 hours of the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderLine:
+    provider: str
+    in_flight: int
+    state: UpstreamState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    at_ms: int
+    currency: str
+    in_flight: int
+    calls: int
+    """Those that ended in the last minute; so are the next three."""
+    input_tokens: int
+    output_tokens: int
+    charged_nano: int
+    providers: Sequence[ProviderLine]
+    longest: Sequence[Call]
+    """In flight, the oldest first."""
+    slowest: Sequence[Call]
+    balances: Sequence[Balance]
+    """Of the accounts that had calls in the last 24 hours, the lowest first."""
+
+
+_CALL: Final = Fields[Call](
+    "request_id", "account", "model", "provider", "started_ms", "first_byte_ms", "total_ms"
+)
+_BALANCE: Final = Fields[Balance]("account", "balance_nano", "charged_nano")
+_SNAPSHOT: Final = Fields[Snapshot](
+    *("at_ms", "currency", "in_flight", "calls", "input_tokens", "output_tokens", "charged_nano")
+)
+
+
+def read_snapshot(books: Books, config: Config) -> Snapshot:
+    """Read what is shown. Raises LedgerError."""
+    now_ms = books.clock()
+    lately: dict[str, Value] = {"first": find_first_id(now_ms - LATELY_MS)}
+    with books.reading():
+        flying = {name: int(count) for name, count in books.fetch(_SQL["count in flight"])}
+        since = {**lately, "since": now_ms - MINUTE_MS}
+        calls, input_tokens, output_tokens, charged = map(int, books.read_one(_SQL["rates"], since))
+        return Snapshot(
+            at_ms=now_ms,
+            currency=config.billing.currency,
+            in_flight=sum(flying.values()),
+            calls=calls,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            charged_nano=charged,
+            providers=_list_providers(books, config, flying),
+            longest=[Call(*row) for row in books.fetch(_SQL["in flight"], {"limit": MOST})],
+            slowest=[Call(*row) for row in books.fetch(_SQL["slowest"], {**lately, "limit": MOST})],
+            balances=[
+                Balance(name, int(balance), int(charged))
+                for name, balance, charged in books.fetch(
+                    _SQL["lowest balances"],
+                    {"hour": now_ms // HOUR_MS - HOURS_PER_DAY, "limit": MOST},
+                )
+            ],
+        )
+
+
+def _list_providers(books: Books, config: Config, flying: dict[str, int]) -> list[ProviderLine]:
+    """Return the providers with calls of today or in flight, those in trouble first."""
+    seen = health.list_upstream(books, config)
+    lines = []
+    for name in config.providers:
+        state = health.judge([one for one in seen if one.provider == name])
+        if state.today.calls or flying.get(name):
+            lines.append(ProviderLine(name, flying.get(name, 0), state))
+    return sorted(lines, key=lambda one: (one.state.state not in _ALARMING, -one.in_flight))
+
+
+def describe(snapshot: Snapshot) -> dict[str, object]:
+    """Return the members for JSON, named as in the console's API."""
+    return {
+        **_SNAPSHOT.describe(snapshot),
+        "providers": [
+            {
+                "name": one.provider,
+                "in_flight": one.in_flight,
+                **health.describe_upstream(one.state),
+            }
+            for one in snapshot.providers
+        ],
+        "longest": [_CALL.describe(one) for one in snapshot.longest],
+        "slowest": [_CALL.describe(one) for one in snapshot.slowest],
+        "balances": [_BALANCE.describe(one) for one in snapshot.balances],
+    }

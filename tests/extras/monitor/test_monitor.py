@@ -1,0 +1,173 @@
+"""The command `top`: what it reads, how it fits a terminal, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gateway.base.ids import make_request_id
+from gateway.base.times import HOUR_MS, MINUTE_MS
+from gateway.config.load import load_config
+from gateway.extras.monitor.screen import _BEGIN, _END, draw
+from gateway.extras.monitor.snapshot import (
+    Balance,
+    Call,
+    ProviderLine,
+    Snapshot,
+    describe,
+    read_snapshot,
+)
+from gateway.extras.monitor.verbs import look
+from gateway.extras.operations.health import judge
+from gateway.ledger.observation_records import CallSums, UpstreamView
+from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
+from tests.support.cli import CONFIG, make_cli
+
+ID: Final = "req_018bcfe568000000"
+
+
+def make_snapshot(calls: int = 1) -> Snapshot:
+    """Make one whose lists have so many rows."""
+    sums = CallSums(12, 7)
+    failing = ProviderLine("vendor", 3, judge([UpstreamView("vendor", "m", sums, sums, sums)]))
+    call = Call(ID, "alice", "demo/echo", "vendor", NOW_MS - 4200, 310, 61_000)
+    return Snapshot(
+        at_ms=NOW_MS,
+        currency="EUR",
+        in_flight=3,
+        calls=250,
+        input_tokens=70_000,
+        output_tokens=2345,
+        charged_nano=420_000_000,
+        providers=[failing] * calls,
+        longest=[call] * calls,
+        slowest=[call] * calls,
+        balances=[Balance("bob", -10_220_000_000, 1_500_000_000)] * calls,
+    )
+
+
+def test_a_screen_has_all_at_a_glance() -> None:
+    assert (
+        draw(make_snapshot(), 100, 30)
+        == f"""\
+2023-11-14 22:13:20 UTC   in flight 3
+calls/s 4.1   tokens/s 1,205.7   charged/min 0.42 EUR
+
+PROVIDER  IN FLIGHT  LAST HOUR  FAILED  STATE
+vendor            3         12       7  failing (7 of 12 in its latest ten minutes)
+
+IN FLIGHT FOR  ACCOUNT  MODEL      PROVIDER  ID
+        4.2 s  alice    demo/echo  vendor    {ID}
+
+SLOWEST, 10 MIN  FIRST BYTE  ACCOUNT  MODEL      PROVIDER  ID
+         61.0 s       0.3 s  alice    demo/echo  vendor    {ID}
+
+LOWEST BALANCE EUR  CHARGED, 24 H  ACCOUNT
+            -10.22           1.50  bob"""
+    )
+
+
+def test_a_screen_fits_any_terminal() -> None:
+    for height in range(1, 60):
+        lines = draw(make_snapshot(50), 30, height).splitlines()
+        assert len(lines) <= height
+        assert max(map(len, lines)) <= 30
+        assert height < 5 or len(lines) >= height - 2, "no room is wasted"
+    assert "No calls today" in draw(make_snapshot(0), 80, 24)
+
+
+async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
+    """Calls of the last minute make the rates, those of the last ten minutes are ranked."""
+    (tmp_path / "gateway.toml").write_text(CONFIG, encoding="utf-8")
+    config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
+    digest = place.seed()
+    place.add_account("idle")
+    spans = {"now": (50, 20), "before": (9 * 60, 8 * 60), "long ago": (20 * 60, 15)}
+    made: dict[str, str] = {}
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        for name, (began, ended) in spans.items():
+            started_ms = NOW_MS - began * 1000
+            made[name] = make_request_id(started_ms)
+            hold = ledger.hold(key, admission(id_=made[name], started_ms=started_ms))
+            await ledger.settle(hold, settlement(5, ended_ms=NOW_MS - ended * 1000))
+        pending_id = make_request_id(NOW_MS - MINUTE_MS)
+        pending = ledger.hold(key, admission(id_=pending_id, started_ms=NOW_MS - MINUTE_MS))
+        await ledger.wait_admitted(pending)
+        with place.open_books() as books:
+            seen = read_snapshot(books, config)
+        with place.open_books(now_ms=NOW_MS + 30 * HOUR_MS) as books:
+            assert read_snapshot(books, config).balances == []
+        await ledger.settle(pending, settlement(5))
+    assert (seen.in_flight, seen.calls, seen.charged_nano) == (1, 1, 5)
+    assert (seen.input_tokens, seen.output_tokens) == (100, 50)
+    assert [(one.provider, one.in_flight) for one in seen.providers] == [("demo", 1)]
+    assert [one.request_id for one in seen.longest] == [pending_id]
+    assert [(one.request_id, one.total_ms) for one in seen.slowest] == [
+        (made["before"], 60_000),
+        (made["now"], 30_000),
+    ]
+    assert [(one.account, one.charged_nano) for one in seen.balances] == [("a", 15)]
+    assert describe(seen)["charged_nano"] == 5
+
+
+def test_it_looks_until_it_is_ended() -> None:
+    seen: list[Snapshot] = []
+    waits = iter([False, False, True])
+    look(make_snapshot, seen.append, lambda: next(waits))
+    assert len(seen) == 3
+
+
+def test_it_prints_once_without_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli = make_cli(tmp_path, capsys)
+    cli.done("account", "add", "alice")
+    assert "\x1b" not in cli.done("top").out
+    assert cli.done("top", "--once", "--json").json["in_flight"] == 0
+
+
+@pytest.fixture
+def on_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[bytes], tuple[int, str]]:
+    """Run `top` on a terminal of its own, with keys typed once it is drawn; its exit code and output."""
+    cli = make_cli(tmp_path, capsys)
+    cli.done("account", "add", "alice")
+
+    def run(keys: bytes) -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        modes, name = termios.tcgetattr(theirs), os.ttyname(theirs)
+        # The shell leads a session, so the terminal that it opens is the one whose Ctrl-C it gets.
+        words = f"exec '{sys.executable}' -m gateway --config '{cli.config}' top --every 60 <{name} >{name} 2>&1"
+        with subprocess.Popen(["sh", "-c", words], start_new_session=True) as process:
+            shown = b""
+            while b"No calls today" not in shown:
+                shown += os.read(ours, 4096)
+            os.write(ours, keys)
+            code = process.wait(20)
+        shown += os.read(ours, 4096)
+        assert termios.tcgetattr(theirs) == modes, "keys are echoed again"
+        os.close(ours)
+        os.close(theirs)
+        return code, shown.decode()
+
+    return run
+
+
+@pytest.mark.parametrize("keys", [b"q", b"\x03"], ids=["q", "ctrl-c"])
+def test_a_key_ends_it_and_gives_the_terminal_back(
+    on_terminal: Callable[[bytes], tuple[int, str]], keys: bytes
+) -> None:
+    code, shown = on_terminal(keys)
+    assert (code, shown.count(_BEGIN), shown.count(_END)) == (0, 1, 1)
+    assert shown.startswith(_BEGIN)
+    assert shown.rstrip("^C").endswith(_END)
