@@ -90,6 +90,8 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
     config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
     digest = place.seed()
     place.add_account("idle")
+    place.add_account("poor", credit_nano=7)
+    poor = place.add_key("poor")
     spans = {"now": (50, 20), "before": (9 * 60, 8 * 60), "long ago": (20 * 60, 15)}
     made: dict[str, str] = {}
     async with place.serve() as ledger:
@@ -99,6 +101,10 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
             made[name] = make_request_id(started_ms)
             hold = ledger.hold(key, admission(id_=made[name], started_ms=started_ms))
             await ledger.settle(hold, settlement(5, ended_ms=NOW_MS - ended * 1000))
+        long_ago = admission(7, id_=make_request_id(NOW_MS - HOUR_MS), started_ms=NOW_MS - HOUR_MS)
+        await ledger.settle(
+            ledger.hold(find_key(ledger, poor), long_ago), settlement(7, ended_ms=NOW_MS - HOUR_MS)
+        )
         pending_id = make_request_id(NOW_MS - MINUTE_MS)
         pending = ledger.hold(key, admission(id_=pending_id, started_ms=NOW_MS - MINUTE_MS))
         await ledger.wait_admitted(pending)
@@ -115,7 +121,7 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
         (made["before"], 60_000),
         (made["now"], 30_000),
     ]
-    assert [(one.account, one.charged_nano) for one in seen.balances] == [("a", 15)]
+    assert [(one.account, one.charged_nano) for one in seen.balances] == [("poor", 7), ("a", 15)]
     assert describe(seen)["charged_nano"] == 5
 
 
@@ -154,8 +160,9 @@ def on_terminal(
                 shown += os.read(ours, 4096)
             os.write(ours, keys)
             code = process.wait(20)
-        shown += os.read(ours, 4096)
         assert termios.tcgetattr(theirs) == modes, "keys are echoed again"
+        os.write(theirs, b"\n")  # so that there is something to read
+        shown += os.read(ours, 4096)
         os.close(ours)
         os.close(theirs)
         return code, shown.decode()
@@ -170,4 +177,4 @@ def test_a_key_ends_it_and_gives_the_terminal_back(
     code, shown = on_terminal(keys)
     assert (code, shown.count(_BEGIN), shown.count(_END)) == (0, 1, 1)
     assert shown.startswith(_BEGIN)
-    assert shown.rstrip("^C").endswith(_END)
+    assert shown.rstrip("^C\r\n").endswith(_END)
