@@ -250,7 +250,7 @@ class PostgresBooks(Books):
         with self.reading():
             records = read_records(self._session)
             if progress is not ignore:
-                total = count_rows(self._session, TABLES)
+                total = count_rows(self._session, [_ROWS.get(table, table) for table in TABLES])
                 records = follow(records, progress, "writing the ledger", total, "rows")
             return schema.SHAPE, records
 
