@@ -71,12 +71,16 @@ class Addition:
     """Pages for operators: the function `codes` of the script `codes.js` shows `/console/codes`, "Codes" in the menu."""
     credit: Mapping[str, str] = field(default_factory=dict)
     """Scripts whose `creditForm` adds to the balance on the page Billing, and what one can do there."""
+    own_pages: Mapping[str, str] = field(default_factory=dict)
+    """Pages for everybody by name, and their words in the menu: for `try`, "Try it", it is the function `tryit` of
+    the script `try.js`."""
     links: Sequence[str] = ()
-    """Such pages that are not in the menu: others lead there."""
+    """Such pages for operators that are not in the menu: others lead there."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Scripts by the pages that they add to: for `costs` it is the script's function `costsPart`, which gets the
     page's context and, of some pages, what they show. For `models` and `providers` it returns a function, which
-    makes more of a row by the row's name. `shell` is around all pages: see `app.js`."""
+    makes more of a row by the row's name, and for `newkey` one that gets the new key. `shell` is around all pages:
+    see `app.js`."""
     receipts: Mapping[str, str] = field(default_factory=dict)
     """Routes that lead to the receipts of kinds of entries; the last word of an entry's note takes the place of `{}`."""
     describe_credit: Callable[[Gateway], Json] = lambda _: {}

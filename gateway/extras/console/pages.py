@@ -29,26 +29,13 @@ from gateway.extras.console.additions import find_additions
 from gateway.extras.console.callers import SECURITY_HEADERS
 
 HOME: Final = "/console/"
-PATHS: Final = (
-    HOME,
-    "/console/keys",
-    "/console/usage",
-    "/console/billing",
-    "/console/activity",
-    "/console/activity/{id:[^/]+}",
-    "/console/models",
-    "/console/try",
-    "/console/settings",
-    "/console/signin",
-    "/console/accounts",
-    "/console/accounts/{name:[^/]+}",
-    *(f"/console/{name}" for one in find_additions() for name in (*one.pages, *one.links)),
-    "/console/costs",
-    "/console/providers",
-    "/console/refusals",
-    "/console/health",
-    "/console/audit",
+NAMES: Final = (
+    *("keys", "usage", "billing", "activity", "activity/{id:[^/]+}", "models", "settings"),
+    *("signin", "accounts", "accounts/{name:[^/]+}", "costs", "providers", "refusals"),
+    *("health", "audit"),
+    *(name for one in find_additions() for name in (*one.pages, *one.own_pages, *one.links)),
 )
+PATHS: Final = (HOME, *(HOME + name for name in NAMES))
 """The paths that show a page to everybody. The API decides who may see which data."""
 
 INDEX: Final = "index.html"
@@ -103,6 +90,7 @@ def _write_additions() -> bytes:
             parts[page].append(script)
     told = {
         "PAGES": [name for one in added for name in one.pages],
+        "OWN_PAGES": {name: label for one in added for name, label in one.own_pages.items()},
         "LINKS": [name for one in added for name in one.links],
         "DOWNLOADS": [name for one in added for name in one.downloads],
         "CREDIT": [name for one in added for name in one.credit],

@@ -54,6 +54,7 @@ NAMESPACES: Final = re.compile(r"http://www\.w3\.org/2000/svg")
 IMPORT: Final = re.compile(r'^import \{ ([^}]+) \} from "\./([a-z]+\.js)";$', re.MULTILINE)
 EXPORT: Final = re.compile(r"^export (?:async )?(?:const|function|class) (\w+)", re.MULTILINE)
 DYNAMIC: Final = re.compile(r"import\(([^)]*)\)")
+STYLED: Final = re.compile(r'"/console/static/([a-z]+\.css)"')
 FILE: Final = re.compile(r'file: "([a-z]+)"')
 PAGE: Final = re.compile(r'\["/console/[a-z]*", "[A-Z][a-z ]+", "([a-z]+)"\]')
 
@@ -77,12 +78,13 @@ def test_imports_resolve_and_are_used(name: str) -> None:
 
 
 def test_every_export_is_imported() -> None:
-    pages = "accounts account overview keys usage billing activity call models settings costs tryit gateway books"
+    pages = "accounts account overview keys usage billing activity call models settings costs gateway books"
     pages += " providers refusals health audit signIn signOutElsewhere created accountActs askLink peopleOf usageOf"
     loaded = re.findall(r"const \{ (\w+) \} = await load\(", "".join(SCRIPTS.values()))
     added = ["creditForm"] if any(one.credit for one in find_additions()) else []
     for one in find_additions():
-        added += [*one.pages, *one.links, *(f"{page}Part" for page in one.parts)]
+        own = (label.lower().replace(" ", "") for label in one.own_pages.values())
+        added += [*one.pages, *own, *one.links, *(f"{page}Part" for page in one.parts)]
     imported = {
         one
         for text in SCRIPTS.values()
@@ -96,8 +98,9 @@ def test_every_export_is_imported() -> None:
 
 
 def test_every_class_that_is_styled_exists() -> None:
-    selectors = re.sub(r"\{[^{}]*\}", "{}", TEXTS["style.css"])
-    code = "".join(text for name, text in TEXTS.items() if name != "style.css")
+    sheets = "".join(text for name, text in TEXTS.items() if name.endswith(".css"))
+    selectors = re.sub(r"\{[^{}]*\}", "{}", sheets)
+    code = "".join(text for name, text in TEXTS.items() if not name.endswith(".css"))
     styled = set(re.findall(r"\.([a-z][a-z-]+)", selectors))
     assert styled
     assert [one for one in styled if not re.search(rf"(?<![\w-]){one}(?![\w-])", code)] == []
@@ -163,7 +166,7 @@ def test_readme_shows_a_small_picture() -> None:
 
 def load_with(name: str) -> set[str]:
     """Return a module with everything it imports."""
-    found = {name}
+    found = {name, *STYLED.findall(SCRIPTS[name])}
     for _, source in IMPORT.findall(SCRIPTS[name]):
         found |= load_with(source)
     return found
@@ -174,7 +177,7 @@ def list_pages() -> list[str]:
     added = [
         name
         for one in find_additions()
-        for name in (*one.pages, *one.links, *one.credit, *one.parts.values())
+        for name in (*one.pages, *one.own_pages, *one.links, *one.credit, *one.parts.values())
     ]
     named = (*PAGE.findall(text), *FILE.findall(text), *BY_NAME, *added)
     return sorted({f"{name}.js" for name in named})
@@ -228,7 +231,11 @@ async def client(aiohttp_client: AiohttpClient) -> Client:
 def test_each_page_of_the_menu_can_be_loaded_by_its_address() -> None:
     named = set(re.findall(r'"(/console/[a-z]*)"', pages.FILES["app.js"].body.decode()))
     served = {path for path in pages.PATHS if "{" not in path}
-    added = {f"/console/{name}" for one in find_additions() for name in (*one.pages, *one.links)}
+    added = {
+        f"/console/{name}"
+        for one in find_additions()
+        for name in (*one.pages, *one.own_pages, *one.links)
+    }
     assert named | added == served
 
 

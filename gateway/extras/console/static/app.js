@@ -1,6 +1,6 @@
 // The shell: who is signed in, where one is, and the way from page to page.
 
-import { LINKS, PAGES, PARTS } from "./added.js";
+import { LINKS, OWN_PAGES, PAGES, PARTS } from "./added.js";
 import { ApiError, UNREACHABLE, api, get, onSignInAgain, safeNext } from "./api.js";
 import { announce, h } from "./dom.js";
 import { setCurrency } from "./format.js";
@@ -14,7 +14,7 @@ const HOLDER = [
   ["/console/billing", "Billing", "billing"],
   ["/console/activity", "Activity", "activity"],
   ["/console/models", "Models", "models"],
-  ["/console/try", "Try it", "try"],
+  ...Object.entries(OWN_PAGES).map(([name, label]) => [`/console/${name}`, label, name]),
   ["/console/settings", "Settings", "settings"],
 ];
 const OPERATOR = [

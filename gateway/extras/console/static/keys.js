@@ -68,9 +68,9 @@ const valuesOf = (fields) => Object.fromEntries(fields.map(({ name, value = "" }
 
 /** Make a key and show it. What shows it is loaded first, as a key that cannot be shown is lost. */
 async function showNew(context, make) {
-  const { created } = await context.load("newkey");
+  const [{ created }, added] = await Promise.all([context.load("newkey"), context.parts("newkey", context)]);
   const made = await make();
-  return () => context.place(created(made, context));
+  return () => context.place(created(made, context, added));
 }
 
 export const askNew = (context) => ask({

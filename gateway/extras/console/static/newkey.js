@@ -4,10 +4,10 @@ import { copyButton, copyField } from "./copy.js";
 import { h } from "./dom.js";
 import { time, writeSetting } from "./format.js";
 import { tabs } from "./tabs.js";
-import { tryForm } from "./try.js";
 import { head, button, notice, section } from "./ui.js";
 
-export function created({ key, secret, old }, { session, signal, reload, owner }) {
+/** `added`: functions by which extras add to it. */
+export function created({ key, secret, old }, { session, reload, owner }, added) {
   const base = session.base_url ?? `${location.origin}/v1`;
   const usable = key.models ?? owner?.models ?? session.models;
   const model = usable.find((id) => session.kinds[id] === "chat") ?? usable[0] ?? "MODEL";
@@ -21,8 +21,7 @@ export function created({ key, secret, old }, { session, signal, reload, owner }
       old && oldKey(old)),
     section("Ready to run", tabs("Snippets", Object.entries(SNIPPETS[kind] ?? {}).map(([name, write]) =>
       [name, () => snippet(name, write({ base, secret, model }))]))),
-    // Trying another's key would spend another's money.
-    !owner && kind === "chat" && section("Try it", tryForm({ session, signal, secret, models: usable })),
+    added.map((show) => show({ key, secret })),
     h("div", { class: "actions" }, button("I stored it", reload, "primary")),
   ];
 }

@@ -41,6 +41,7 @@ HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE = (
     dict(line[1:].split("  ") for line in part.strip().split("\n")[1:])
     for part in Path(__file__).with_name("pages.txt").read_text("utf-8").split("== ")[1:]
 )
+HOLDER_PAGES |= {name: label for one in find_additions() for name, label in one.own_pages.items()}
 OPERATOR_PAGES |= {name: name.capitalize() for one in find_additions() for name in one.pages}
 for added in sorted(ROOT.glob("tests/extras/*/browser/pages.txt")):
     if added.parent != Path(__file__).parent:
