@@ -46,6 +46,8 @@ class Table:
     """Names what takes effect at a restart, such as `metrics.listen`; "" for what a reload changes."""
     finish: Callable[[ReadTable], Mapping[str, object]] = lambda table: table.values
     """Checks its values together and looks secrets up; returns the record's. Raises ConfigError."""
+    of: str = ""
+    """The table of gateway.toml that has its settings, if another extra has one of that name."""
     find_literals: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
     """Finds the keys whose secrets are written out in the file, in a table that was checked."""
 

@@ -231,7 +231,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
         f"settings-{name}": partial(
             describe_settings,
             f"settings-{name}",
-            {name: find_settings(table.find()) for name, table in extra.tables.items()},
+            {(one.of or name): find_settings(one.find()) for name, one in extra.tables.items()},
         )
         for name, extra in find_extras().items()
         if extra.tables

@@ -129,9 +129,10 @@ def _finish_extras(
     """Make the records of the extras' tables that have no error."""
     found = {}
     for name, table in find_tables().items():
-        if name in root:
-            with problems.collect(name.partition(".")[0]):
-                read = ReadTable(Place(file, f"[{name}]"), root[name], root, look_up)
+        place = table.of or name
+        if place in root:
+            with problems.collect(place.partition(".")[0]):
+                read = ReadTable(Place(file, f"[{place}]"), root[place], root, look_up)
                 found[name] = records.make_record(table.find(), table.finish(read))
     return found
 
@@ -172,6 +173,8 @@ def _read_section(
     for key in raw.keys() - sections[name].keys() - inner.keys():
         if needed := find_missing("tables", f"{name}.{key}"):
             raise ConfigError(f"{file}: [{name}.{key}] {needed}")
+        if needed := find_missing("settings", f"{name}.{key}"):
+            raise ConfigError(f"{file}: [{name}] {key}: {needed}")
     settings = {**sections[name], **dict.fromkeys(inner, Setting(untyped, None))}
     values = read_table(Place(file, f"[{name}]"), raw, settings)
     found = {inner[key]: values.pop(key) for key in inner}
@@ -185,13 +188,14 @@ def _list_sections() -> dict[str, Mapping[str, Setting]]:
     """Return the settings of each fixed table. An extra may add a table, or settings to one."""
     sections = {name: SETTINGS[name] for name in _SECTIONS}
     for name, one in find_tables().items():
-        sections[name] = {**sections.get(name, {}), **records.find_settings(one.find())}
+        place = one.of or name
+        sections[place] = {**sections.get(place, {}), **records.find_settings(one.find())}
     return sections
 
 
 def _check_root_name(file: str, name: str, value: object) -> None:
     """Refuse a name that the file cannot have at its top."""
-    named = (*_SECTIONS, *find_tables(), *_COLLECTIONS)
+    named = (*_list_sections(), *_COLLECTIONS)
     known = dict.fromkeys(one for one in named if "." not in one)
     if name not in known:
         kind = "table" if isinstance(value, dict) else "key"

@@ -201,9 +201,11 @@ def _list_tables(config: Config) -> dict[str, object]:
         **{name: getattr(config, name) for name in ("server", "billing")},
         "limits": (config.limits, config.account_limits),
     }
-    # An extra may add settings to a table of the core.
-    added = {name: (tables.get(name), one) for name, one in config.extras.items()}
-    return {**tables, **added}
+    for name, table in find_tables().items():
+        if name in config.extras:
+            place = table.of or name  # an extra may add settings to a table
+            tables[place] = (tables.get(place), config.extras[name])
+    return tables
 
 
 PRICE_CHANGE: Final = "price.change"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 import pytest
 
 from gateway.config.load import load_config
-from gateway.config.reader import HIDDEN, ConfigError
+from gateway.config.reader import HIDDEN, ConfigError, Setting
 from gateway.config.records import find_settings
 from gateway.config.secrets import warn_of_literals
 from gateway.config.settings import SETTINGS
@@ -56,7 +57,9 @@ def make_cases(secret: str) -> Iterator[str]:
     """Write each setting in each shape, then settings and tables that do not exist."""
     shapes = [shape.replace("{}", secret).replace("{{", "{").replace("}}", "}") for shape in SHAPES]
     shapes += [secret] if secret.isdecimal() else []
-    extras = {name: find_settings(one.find()) for name, one in find_tables().items()}
+    extras: dict[str, dict[str, Setting]] = defaultdict(dict)
+    for name, one in find_tables().items():
+        extras[one.of or name] |= find_settings(one.find())
     headings = TABLES | {name: f"[{name}]\n{{}}" for name in extras}
     for table, heading in headings.items():
         keys = [*{**SETTINGS, **extras}[table], f'"{secret}"']

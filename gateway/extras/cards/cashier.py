@@ -67,7 +67,9 @@ class Cashier:
         self._warnings: set[str] = set()
         """Warnings logged by the last look, and by the one under way."""
 
-    async def open_page(self, order: OrderView, billing_url: str, actor: Actor) -> str:
+    async def open_page(
+        self, order: OrderView, product: str, billing_url: str, actor: Actor
+    ) -> str:
         """Return the address of the order's payment page, whose id is kept by then.
 
         Raises ConsoleError.
@@ -76,7 +78,7 @@ class Cashier:
             raise _refuse_ended()
         try:
             session_id, url = await self._ask_now(
-                partial(self.provider.make_page, order, billing_url)
+                partial(self.provider.make_page, order, product, billing_url)
             )
         except ProviderRefused as error:
             log.warning("%s: its payment page is refused: %s", order.id, error)

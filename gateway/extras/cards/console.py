@@ -14,6 +14,7 @@ from gateway.base.money import describe_amount
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.cashier import Cashier
 from gateway.extras.cards.records import ORDER, SOLD_ORDER, OrderState, OrderView
+from gateway.extras.cards.settings import name_product
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.errors import ConsoleError, invalid_field, not_found
 from gateway.extras.console.lists import Json, read_page
@@ -64,7 +65,10 @@ async def top_up(request: ConsoleRequest) -> Answer:
     base_url = request.find_base_url()
     # Outside the books' thread, which a slow provider would hold up. The provider makes one page of an
     # order, so a request that is repeated gets the same.
-    url = await cashier.open_page(order, f"{base_url}/console/billing", _find_actor(request))
+    product = name_product(request.gateway.config)
+    url = await cashier.open_page(
+        order, product, f"{base_url}/console/billing", _find_actor(request)
+    )
     return Answer({**body, "url": url}, 201, headers=made.headers)
 
 

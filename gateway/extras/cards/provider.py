@@ -33,8 +33,8 @@ class PaymentProvider(Protocol):
     name: str
     """Stands in events as the one who acts."""
 
-    def make_page(self, order: OrderView, billing_url: str) -> tuple[str, str]:
-        """Make the order's payment page, or find it again; return its id and its address.
+    def make_page(self, order: OrderView, product: str, billing_url: str) -> tuple[str, str]:
+        """Make the order's payment page, or find it again; return its id and its address. `product` is what is sold.
 
         People come back to `billing_url`; if they paid, with the order's id as `?order=`.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Annotated, Final
@@ -15,8 +15,9 @@ from gateway.base.money import NANO, format_amount
 from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Place, Setting
-from gateway.config.records import make_record
+from gateway.config.records import Config, make_record
 from gateway.config.secrets import ReadTable, is_literal, resolve
+from gateway.extension import find_added
 
 TABLE: Final = "billing.stripe"
 SECRETS: Final = ("secret_key", "webhook_secret")
@@ -52,6 +53,20 @@ class Cards:
     minimum_nano: Annotated[int, Setting(_payment, None)]
     maximum_nano: Annotated[int, Setting(_payment, None)]
     base_url: Annotated[str, Setting(values.base_url, "https://api.stripe.com")]
+
+
+@dataclass(frozen=True, slots=True)
+class Seller:
+    """The name under which credit is sold, from another extra."""
+
+    find_name: Callable[[Config], str | None]
+
+
+def name_product(config: Config) -> str:
+    """Name what is sold, as it stands on the payment page and on the receipt."""
+    sellers = (one for one in find_added("cards") if isinstance(one, Seller))
+    names = filter(None, (one.find_name(config) for one in sellers))
+    return next((f"{name}: credit" for name in names), "Credit")
 
 
 def find_minor_nano(currency: str) -> int:

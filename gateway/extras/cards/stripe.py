@@ -71,12 +71,12 @@ class Stripe:
             http_client=stripe.RequestsClient(timeout=TIMEOUT_SECONDS),
         )
 
-    def make_page(self, order: OrderView, billing_url: str) -> tuple[str, str]:
+    def make_page(self, order: OrderView, product: str, billing_url: str) -> tuple[str, str]:
         told = {"order": order.id}
         price = {
             "currency": order.currency.lower(),
             "unit_amount": order.amount_nano // find_minor_nano(order.currency),
-            "product_data": {"name": "Credit"},
+            "product_data": {"name": product},
         }
         params: Any = {
             "mode": "payment",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gateway.api.call import Call
     from gateway.api.state import Gateway
-    from gateway.config.records import Billing
+    from gateway.config.records import Billing, Config
     from gateway.extras.console.lists import Json
     from gateway.extras.console.routes import Caller, ConsoleRequest, Reply, Route
     from gateway.extras.console.state import ConsoleState
@@ -89,6 +89,8 @@ class Addition:
     """Returns more members of the reply of `GET /costs`: of an account, or of all; from a time, and until one."""
     find_low_balance_nano: Callable[[Books, int], int | None] = lambda *_: None
     """Returns the threshold below which an account is told that its balance is low; None if it has none of its own."""
+    dress: Callable[[Config, str], str] = lambda _, page: page
+    """Returns the page `index.html` as it is by the configuration."""
     credential: Credential | None = None
 
 

@@ -16,6 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -78,7 +79,7 @@ def read_files() -> Mapping[str, File]:
         files.update(one.downloads)
     files["added.js"] = _write_additions()
     files[INDEX] = files[INDEX].replace(b"python -m gateway", html.escape(PROGRAM).encode())
-    return {name: _make_file(name, body) for name, body in files.items()}
+    return {name: make_file(name, body) for name, body in files.items()}
 
 
 def _write_additions() -> bytes:
@@ -90,7 +91,9 @@ def _write_additions() -> bytes:
             parts[page].append(script)
     told = {
         "PAGES": [name for one in added for name in one.pages],
-        "OWN_PAGES": {name: label for one in added for name, label in one.own_pages.items()},
+        "OWN_PAGES": [
+            (HOME + name, label, name) for one in added for name, label in one.own_pages.items()
+        ],
         "LINKS": [name for one in added for name in one.links],
         "DOWNLOADS": [name for one in added for name in one.downloads],
         "CREDIT": [name for one in added for name in one.credit],
@@ -101,7 +104,8 @@ def _write_additions() -> bytes:
     return "".join(lines).encode()
 
 
-def _make_file(name: str, body: bytes) -> File:
+@lru_cache(maxsize=8)
+def make_file(name: str, body: bytes) -> File:
     content_type = TYPES[name[name.rindex(".") :]]
     etag = hashlib.sha256(body).hexdigest()[:ETAG_CHARS]
     # Without a time in it, all processes and starts give the same bytes.
@@ -124,23 +128,24 @@ async def redirect_browser(request: web.Request, _: Call) -> web.Response:
     return web.Response(status=303, headers=headers)
 
 
-async def show_page(request: web.Request, _: Call) -> web.Response:
-    return _reply(request, FILES[INDEX])
+async def show_page(request: web.Request, call: Call, status: int = OK) -> web.Response:
+    text = FILES[INDEX].body.decode()
+    for one in find_additions():
+        text = one.dress(call.gateway.config, text)
+    return reply_file(request, make_file(INDEX, text.encode()), status)
 
 
-async def show_missing(request: web.Request, _: Call) -> web.Response:
+async def show_missing(request: web.Request, call: Call) -> web.Response:
     """Reply 404 with the page, which tells people that the address does not exist."""
-    return _reply(request, FILES[INDEX], status=404)
+    return await show_page(request, call, 404)
 
 
-async def show_file(request: web.Request, _: Call) -> web.Response:
+async def show_file(request: web.Request, call: Call) -> web.Response:
     file = FILES.get(request.match_info["file"])
-    if file is None:
-        return _reply(request, FILES[INDEX], status=404)
-    return _reply(request, file)
+    return await show_page(request, call, 404) if file is None else reply_file(request, file)
 
 
-def _reply(request: web.Request, file: File, status: int = OK) -> web.Response:
+def reply_file(request: web.Request, file: File, status: int = OK) -> web.Response:
     headers = {**SECURITY_HEADERS, hdrs.CACHE_CONTROL: "no-cache", hdrs.VARY: hdrs.ACCEPT_ENCODING}
     known = request.if_none_match or ()
     if status == OK and any(tag.value in {file.etag, "*"} for tag in known):

@@ -6,6 +6,8 @@ import gzip
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
@@ -16,6 +18,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 from gateway.api.front import Handler
 from gateway.cli.parser import make_parser
 from gateway.cli.verbs import find_words, load_verbs
+from gateway.config.load import load_defaults
 from gateway.extras.console import pages
 from gateway.extras.console.additions import find_additions
 from gateway.extras.console.callers import API_HEADERS, SECURITY_HEADERS
@@ -216,13 +219,14 @@ PLAIN = {"Accept-Encoding": "identity"}
 
 @pytest.fixture
 async def client(aiohttp_client: AiohttpClient) -> Client:
+    gateway = SimpleNamespace(config=load_defaults(Path("gateway.toml"), {}))
     app = web.Application()
     handlers = {"/console": pages.redirect_home, "/console/static/{file}": pages.show_file}
     handlers |= dict.fromkeys(pages.PATHS, pages.show_page)
     for path, handler in {**handlers, "/console/{rest:.*}": pages.show_missing}.items():
 
         async def show(http: web.Request, handler: Handler = handler) -> web.StreamResponse:
-            return await handler(http, make_call())
+            return await handler(http, make_call(gateway=gateway))
 
         app.router.add_get(path, show)
     return await aiohttp_client(app, auto_decompress=False)

@@ -5,7 +5,7 @@ import { ApiError, UNREACHABLE, api, get, onSignInAgain, safeNext } from "./api.
 import { announce, h } from "./dom.js";
 import { setCurrency } from "./format.js";
 import { signInAgain } from "./signin.js";
-import { button, head, link, notice } from "./ui.js";
+import { NAME, brand, button, head, link, notice } from "./ui.js";
 
 const HOLDER = [
   ["/console/", "Overview", "overview"],
@@ -14,7 +14,7 @@ const HOLDER = [
   ["/console/billing", "Billing", "billing"],
   ["/console/activity", "Activity", "activity"],
   ["/console/models", "Models", "models"],
-  ...Object.entries(OWN_PAGES).map(([name, label]) => [`/console/${name}`, label, name]),
+  ...OWN_PAGES,
   ["/console/settings", "Settings", "settings"],
 ];
 const OPERATOR = [
@@ -143,7 +143,7 @@ function place(content) {
   const before = main.querySelector("h1");
   main.replaceChildren(...[content].flat(9).filter(Boolean));
   const title = main.querySelector("h1");
-  document.title = `${title.textContent} · Gateway`;
+  document.title = `${title.textContent} · ${NAME}`;
   markHere();
   main.dispatchEvent(new Event("placed"));
   const same = filter && main.querySelector(`.filters [name="${filter}"]`);
@@ -212,7 +212,7 @@ function drawBar(who) {
   const menu = button("Menu", () => {
     menu.setAttribute("aria-expanded", nav.classList.toggle("open"));
   }, "menu", { "aria-expanded": "false", "aria-controls": "nav" });
-  bar.replaceChildren(h("header", { class: "brand" }, link("Gateway", "/console/", "logo"), menu), nav);
+  bar.replaceChildren(h("header", { class: "brand" }, link(brand(), "/console/", "logo"), menu), nav);
 }
 
 function markHere() {

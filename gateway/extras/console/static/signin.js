@@ -3,14 +3,14 @@
 import { api } from "./api.js";
 import { h } from "./dom.js";
 import { form, openDialog } from "./form.js";
-import { button, code, head, link, notice } from "./ui.js";
+import { brand, button, code, head, link, notice } from "./ui.js";
 
 export function signIn({ params, done }) {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   // Out of the address bar and the history; the token lives in this closure alone.
   if (token) history.replaceState(null, "", location.pathname + location.search);
   return h("div", { class: "signin" },
-    h("p", { class: "logo" }, "Gateway"),
+    h("p", { class: "logo" }, brand()),
     head("Sign in"),
     params.has("next") && h("p", { class: "dim" }, "Sign in to go on where you were."),
     token ? byLink(token, done) : byPassword(done));

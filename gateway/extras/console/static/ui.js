@@ -3,6 +3,13 @@
 import { announce, h } from "./dom.js";
 import { columnAmount, count, plural, roundAmount, roundCents, unit } from "./format.js";
 
+/** The gateway’s name: the title as it came, less “ console”. */
+export const NAME = document.title.slice(0, -8);
+
+const logo = document.querySelector("[data-logo]");
+/** Logo and name. */
+export const brand = () => [logo && h("img", { src: logo.href, alt: "" }), NAME];
+
 /** The head of a page: its one h1, with the page's actions beside it. */
 export const head = (title, ...actions) =>
   h("header", { class: "head" }, h("h1", { tabindex: "-1" }, title), h("div", { class: "actions" }, actions));
