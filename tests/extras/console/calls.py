@@ -50,6 +50,7 @@ class Past:
     estimated: bool = False
     provider_cost_nano: int | None = None
     reported_cost_nano: int | None = None
+    first_byte_ms: int = 12
 
     def make_id(self) -> str:
         return f"req_{self.started_ms:012x}{next(_numbers):016x}"
@@ -95,7 +96,7 @@ def _make_item(account_id: int, request_id: str, past: Past) -> Item:
             price=AppliedPrice(Price(0, 0, 0, 0, cost_nano)),
             cost_nano=cost_nano,
             estimated=past.estimated,
-            first_byte_ms=12,
+            first_byte_ms=past.first_byte_ms,
             ended_ms=past.ended_ms,
             withdraw_if_late=False,
             provider_cost_nano=past.provider_cost_nano,

@@ -71,6 +71,8 @@ const PARTS = [
   ["Charged, cost unknown", ({ charged, known }) => charged - known],
 ];
 
+const say = (value) => amount(fromNano(BigInt(Math.round(value * 1e9))));
+
 function costChart(view) {
   const days = view.chart.points.map((point) => {
     const [charged, known, cost] = [point.charged, point.charged_with_cost ?? "0.00", point.provider_cost ?? "0.00"].map(toNano);
@@ -88,7 +90,7 @@ function costChart(view) {
     title: `${roundText(view.totals.charged)} charged, ${view.totals.margin === null ? "no cost known" : `margin ${roundText(view.totals.margin)}`}`,
     unit: unit(),
     slots,
-    series: shown.map(({ name, sum }) => ({ name, text: amount(fromNano(sum)) })),
+    series: shown.map(({ name, sum }) => ({ name, say, text: amount(fromNano(sum)) })),
     emptyText: shown.length ? "" : "No calls in this range",
   });
 }

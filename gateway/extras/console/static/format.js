@@ -124,7 +124,7 @@ export function time(iso, { day = false, brief = false, none = "–" } = {}) {
 /** Milliseconds of two percentiles, in seconds. */
 export const percentiles = (half, most) => (half === null ? "–" : `${seconds(half)} / ${seconds(most)} s`);
 
-const seconds = (ms) => (ms / 1000).toFixed(ms < 10000 ? 2 : 1);
+export const seconds = (ms) => (ms / 1000).toFixed(ms < 10000 ? 2 : 1);
 
 /** The UTC day, some days from today. */
 export const utcDay = (offset = 0) => new Date(Date.now() + offset * 86400000).toISOString().slice(0, 10);

@@ -4,7 +4,6 @@ import { apiUrl, get, query } from "./api.js";
 import { h } from "./dom.js";
 import { count, utcDay } from "./format.js";
 import { filters } from "./form.js";
-import { latencySection } from "./latency.js";
 import { latestDays, latestMonths, rangeFields, rangeLinks } from "./period.js";
 import { code, empty, head, keyOptions, link, notice, section, table, tokenColumns } from "./ui.js";
 import { METRICS, usageChart } from "./usagechart.js";
@@ -20,7 +19,7 @@ function readFilters() {
   };
 }
 
-export async function usage({ session, signal }) {
+export async function usage({ session, signal, load: loadScript }) {
   const chosen = readFilters();
   const all = session.account.operator;
   const path = all ? "/gateway/usage" : "/usage";
@@ -29,7 +28,7 @@ export async function usage({ session, signal }) {
     const [view, latency] = await Promise.all([get(`${path}${query(asked)}`, signal), all && get(times, signal)]);
     return { ...view, latency };
   };
-  const [keys, first] = await Promise.all([all ? [] : get("/keys?status=all&limit=200", signal), load(chosen)]);
+  const [{ latencySection }, keys, first] = await Promise.all([all ? loadScript("latency") : {}, all ? [] : get("/keys?status=all&limit=200", signal), load(chosen)]);
   const results = h("div", { class: "stack", "aria-live": "off" });
   const actions = h("span", { class: "actions" });
   const ranges = h("div");

@@ -53,8 +53,9 @@ export function usageChart(view, show) {
   const top = models.slice(0, MAX_SERIES);
   const rest = models.slice(MAX_SERIES);
   const place = new Map(top.map(([model], index) => [model, index]));
-  const series = top.map(([name, sum]) => ({ name, text: metric.show(sum) }));
-  if (rest.length) series.push({ name: `other (${rest.length})`, text: metric.show(rest.reduce((sum, [, one]) => sum + one, 0n)) });
+  const say = (value) => metric.show(BigInt(Math.round(value * scale)));
+  const series = top.map(([name, sum]) => ({ name, say, text: metric.show(sum) }));
+  if (rest.length) series.push({ say, name: `other (${rest.length})`, text: metric.show(rest.reduce((sum, [, one]) => sum + one, 0n)) });
   const { slots, find } = makeSlots(view, series.length);
   for (const point of points) {
     const slot = find(point.at);

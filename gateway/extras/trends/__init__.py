@@ -1,0 +1,24 @@
+"""Latency and failures over time: the page Trends of the console, and its routes.
+
+Without it the ledger keeps the same, and pages tell of the present hour and of whole days.
+
+    records  spans of time, steps, and groups that became slower
+    rows     computed from the rows of calls: exact, by the minute
+    sums     computed from the sums by hour, where the calls are too many
+    book     reads both, and chooses; trends.sql has the statements
+    console  where the console is: the routes, the fields of JSON and CSV
+    static   the page
+"""
+
+from __future__ import annotations
+
+from gateway.extension import Extra
+
+
+def _add_to_console() -> object:
+    from gateway.extras.trends.console import ADDITION
+
+    return ADDITION
+
+
+EXTRA = Extra(needs=("operations", "reports"), adds={"console": _add_to_console})

@@ -1,0 +1,120 @@
+"""How replies went over a span of time: in steps, altogether, and by who became slower."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from gateway.base.times import DAY_MS, HOUR_MS, MINUTE_MS
+from gateway.ledger.observation_records import Latency
+
+Dimension = Literal["account", "provider", "model"]
+DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
+
+_STEPS: Final = ((2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
+"""The longest span of each step; longer ones have steps of an hour."""
+LEAST_REPLIES: Final = 5
+"""Replies in either span without which a group is not compared: fewer prove nothing."""
+_SLOWER_TENTHS: Final = 12
+"""A group is slower if its times are 1.2 times those before: less is chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    first_ms: int
+    end_ms: int
+    """The end; it is exclusive."""
+    step_ms: int
+
+    @property
+    def before(self) -> Span:
+        """Return the span of the same length that ends where this one begins."""
+        width_ms = self.end_ms - self.first_ms
+        return Span(self.first_ms - width_ms, self.first_ms, self.step_ms)
+
+
+def make_span(first_ms: int, end_ms: int, least_step_ms: int = 0) -> Span:
+    """Choose the step, and widen the span to whole steps."""
+    width_ms = end_ms - first_ms
+    step_ms = next((step for longest, step in _STEPS if width_ms <= longest), HOUR_MS)
+    step_ms = max(step_ms, least_step_ms)
+    return Span(first_ms // step_ms * step_ms, -(-end_ms // step_ms) * step_ms, step_ms)
+
+
+Failures = Mapping[str, int]
+"""Calls that were not complete, by outcome and status: `upstream_error 502`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The calls that began in a step, or in a whole span."""
+
+    at_ms: int
+    latency: Latency
+    """That of complete replies."""
+    failures: Failures = field(default_factory=dict)
+
+    @property
+    def failed(self) -> int:
+        return sum(self.failures.values())
+
+    @property
+    def calls(self) -> int:
+        return self.latency.calls + self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The replies of an account, a provider or a model, in the span and in the one before."""
+
+    name: str
+    now: Latency
+    before: Latency
+
+    @property
+    def is_known(self) -> bool:
+        return min(self.now.calls, self.before.calls) >= LEAST_REPLIES
+
+    @property
+    def growth_percent(self) -> int:
+        """Return the growth of p50 and p95 of the total, added: one may stay where only some are slow."""
+        before_ms = max(_add_up(self.before), 1)
+        return (_add_up(self.now) - before_ms) * 100 // before_ms
+
+
+def _add_up(one: Latency) -> int:
+    return (one.total_p50_ms or 0) + (one.total_p95_ms or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """The groups of a dimension that became slower."""
+
+    groups: tuple[Group, ...]
+    """Those that became slower, the most first."""
+    compared: int
+    """How many have enough replies in both spans."""
+
+
+def find_slower(now: Mapping[str, Latency], before: Mapping[str, Latency]) -> Slower:
+    """Compare groups by name."""
+    groups = [Group(name, now[name], before[name]) for name in now.keys() & before.keys()]
+    known = [one for one in groups if one.is_known]
+    slower = [one for one in known if one.growth_percent >= _SLOWER_TENTHS * 10 - 100]
+    slower.sort(key=lambda one: (-one.growth_percent, one.name))
+    return Slower(tuple(slower), len(known))
+
+
+@dataclass(frozen=True, slots=True)
+class Trends:
+    span: Span
+    is_exact: bool
+    """False if it was computed from sums by hour."""
+    steps: Sequence[Step]
+    """Those with calls, in order."""
+    total: Step
+    before: Step
+    """The span before."""
+    slower: Mapping[Dimension, Slower]
+    """Dimensions that could be compared."""
