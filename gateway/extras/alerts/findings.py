@@ -14,6 +14,7 @@ from gateway.base.usage import MissingUsage
 from gateway.config.records import Config
 from gateway.extras.alerts.records import Alert, AlertKind
 from gateway.extras.operations import health
+from gateway.extras.operations.needs import tell_old_backup
 from gateway.ledger.budget_records import Budget
 from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.sql.books import Books
@@ -140,13 +141,8 @@ def find_key_problems(
 
 def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:
     """Return the text by its one subject, if the last backup is too old; 0 days never are."""
-    last = books.events.find_last("ledger.backup") if backup_days else None
-    last_ms = None if last is None else last.at_ms
-    if not backup_days or (last_ms is not None and books.clock() - last_ms < backup_days * DAY_MS):
-        return {}
-    when = "No backup is known" if last_ms is None else f"The last is of {format_moment(last_ms)}"
-    often = "day" if backup_days == 1 else f"{backup_days} days"
-    return {BACKUP: f"{when}; there should be one every {often}."}
+    text = tell_old_backup(books, backup_days)
+    return {BACKUP: text} if text else {}
 
 
 def find_told_events(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]:

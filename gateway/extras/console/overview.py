@@ -23,6 +23,7 @@ from gateway.extras.console.lists import Json, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.usage import read_days
 from gateway.extras.operations import health
+from gateway.extras.operations.needs import list_needs
 from gateway.extras.reports import records
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.ranks import RankBook
@@ -30,13 +31,13 @@ from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import CALL, COSTS, USAGE
 from gateway.extras.signins.people import PeopleBook
 from gateway.ledger.call_records import KeyLabel
-from gateway.ledger.observation_records import measure_latency
+from gateway.ledger.observation_records import Latency, measure_latency
 from gateway.ledger.records import AccountView, count_days_left
 from gateway.ledger.sql.books import Books
 
 WEEK: Final = 7
 """Days over which spending is averaged, so that weekends count."""
-CALLS: Final = 10
+CALLS: Final = 5
 """The latest requests shown on the overview: a list that needs no scrolling."""
 SOON_MS: Final = 7 * DAY_MS
 """A notice is shown for keys that expire within this time: a week, to replace them in."""
@@ -132,6 +133,7 @@ TOP: Final = 5
 _CHARGED: Final = Fields[records.Usage]("requests", ("charged_nano", "cost_nano"))
 
 Days = dict[str, tuple[records.Usage, records.ProviderCosts]]
+Row = tuple[str, records.Usage, records.ProviderCosts]
 
 
 @route("GET", "/gateway", "operator", READERS)
@@ -146,15 +148,11 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
             for day, usage, costs in UsageBook(books).sum_with_costs("day", since_ms=since_ms)
         }
         accounts = _read_top(books, today - SPENT_DAYS + 1)
-        models = UsageBook(books).sum_by("model", account=None, since_ms=since_ms, until_ms=None)
-        latencies = {
-            name: measure_latency(
-                books.observations.read_latencies(
-                    "day", (today - count + 1) * HOURS_PER_DAY, (today + 1) * HOURS_PER_DAY
-                )
-            )
-            for name, count in PERIODS.items()
-        }
+        models = UsageBook(books).sum_with_costs("model", since_ms=since_ms)
+        latencies = {name: _measure_latency(books, today, count) for name, count in PERIODS.items()}
+        audit = request.console.process.last_audit
+        report = None if audit is None else audit.report
+        needs = list(list_needs(books, request.gateway, report, _find_uncosted(models)))
     models.sort(key=lambda row: (-row[1].cost_nano, row[0]))
     body = {
         "currency": request.gateway.config.billing.currency,
@@ -166,10 +164,40 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
             }
             for name, count in PERIODS.items()
         },
+        "days": _list_days(view, days, range(today - 2 * WEEK, today + 1)),
+        "needs": [describe(one, "code", "message", "names") for one in needs],
         "accounts": [{"account": name, **_CHARGED.describe(usage)} for name, usage in accounts],
-        "models": [{"model": name, **_CHARGED.describe(usage)} for name, usage in models[:TOP]],
+        "models": [{"model": name, **_CHARGED.describe(usage)} for name, usage, _ in models[:TOP]],
     }
     return Answer(body)
+
+
+def _measure_latency(books: Books, today: int, count: int) -> Latency:
+    """Measure the replies of the latest days."""
+    hours = (today - count + 1) * HOURS_PER_DAY, (today + 1) * HOURS_PER_DAY
+    return measure_latency(books.observations.read_latencies("day", *hours))
+
+
+def _list_days(view: records.GatewayView, days: Days, period: range) -> list[Json]:
+    """List the days of two weeks, and today, with the sum of all balances at their end."""
+    usages = {day: days[name][0] for day in period if (name := format_day(day)) in days}
+    charged_nano = {day: usage.cost_nano for day, usage in usages.items()}
+    balances_nano = view.find_balances(charged_nano, period)
+    return [
+        {
+            "day": format_day(day),
+            **_CHARGED.describe(usages.get(day, records.Usage())),
+            "failed": view.failed.get(day, 0),
+            **describe_amount("balances", balances_nano[day]),
+        }
+        for day in period
+    ]
+
+
+def _find_uncosted(models: Sequence[Row]) -> list[str]:
+    """Return the models with calls whose cost is unknown, if that of others is known."""
+    unknown = [name for name, usage, costs in models if costs.known < usage.requests]
+    return unknown if any(costs.known for *_, costs in models) else []
 
 
 def _read_top(books: Books, first_day: int) -> list[tuple[str, records.Usage]]:
@@ -195,8 +223,6 @@ def _sum_period(view: records.GatewayView, days: Days, period: range) -> dict[st
 
 
 Group = Literal["model", "account", "provider", "day"]
-
-Row = tuple[str, records.Usage, records.ProviderCosts]
 
 
 @route("GET", "/costs", "operator", READERS)

@@ -3,6 +3,7 @@
 Without it the ledger counts the same, and nobody judges it: the log has each failure and refusal.
 
 health   judges providers by their latest calls; latencies, refusals
+needs    what an operator has to see to, for the console's overview
 verbs    the two commands
 console  where the console is, for operators: health, how providers answer, refusals, audit, the log of events
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Literal, NamedTuple
 
@@ -163,10 +163,20 @@ class GatewayView:
     """Requests that ended without a charge, by day."""
     credited_nano: dict[int, int]
     """Credit that was sold or given, by day: credits of operators and codes."""
+    moved_nano: dict[int, int]
+    """This, and corrections: all that balances moved by besides charges."""
     owed_nano: int
     """The sum of positive balances."""
     overdrawn_nano: int
     """The sum of negative balances, as a positive amount."""
+
+    def find_balances(self, charged_nano: Mapping[int, int], days: range) -> dict[int, int]:
+        """Return the sum of all balances at the end of each of the latest days, up to now."""
+        balances, nano = {}, self.owed_nano - self.overdrawn_nano
+        for day in reversed(days):
+            balances[day] = nano
+            nano += charged_nano.get(day, 0) - self.moved_nano.get(day, 0)
+        return balances
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,11 +158,12 @@ class UsageBook(Part):
         """Return the failures and credits since a day, and the balances."""
         with self._database.snapshot():
             failed = self._database.read_rows(_SQL["failed"], (first_day,))
-            credited = self._database.fetch(_SQL["credited"], (first_day * DAY_MS,))
+            moved = self._database.fetch(_SQL["moved"], (first_day * DAY_MS,))
             owed, owed_rest, over, over_rest = self._database.read_one(_SQL["balances"])
         return GatewayView(
             dict(failed),
-            {day: join_parts(*parts) for day, *parts in credited},
+            {day: join_parts(*parts) for day, _, _, *parts in moved},
+            {day: join_parts(*parts) for day, *parts, _, _ in moved},
             join_parts(owed, owed_rest),
             join_parts(over, over_rest),
         )

@@ -20,10 +20,13 @@ SELECT json_group_array(json_array(day, failed)) FROM (
     SELECT day, sum(failed) AS failed FROM daily_totals WHERE day >= ? GROUP BY day
 ) AS sums;
 
---: credited
-SELECT created_ms / 86400000, sum(amount_nano / 1000000000), sum(amount_nano % 1000000000)
+-- What is no charge: all of it, and of it the credit that was sold or given.
+--: moved
+SELECT created_ms / 86400000, sum(amount_nano / 1000000000), sum(amount_nano % 1000000000),
+    coalesce(sum(amount_nano / 1000000000) FILTER (WHERE kind <> 'correction'), 0),
+    coalesce(sum(amount_nano % 1000000000) FILTER (WHERE kind <> 'correction'), 0)
 FROM entries
-WHERE kind <> 'charge' AND kind IN ('credit', 'code', 'card') AND created_ms >= ?
+WHERE kind <> 'charge' AND kind IN ('credit', 'code', 'card', 'correction') AND created_ms >= ?
 GROUP BY 1;
 
 --: balances

@@ -33,27 +33,18 @@ const bar = (prefix, tone, place) =>
 
 const lineClass = ({ tone, dashed }) => `line s${tone} ${dashed ? "dashed" : ""}`;
 
-/** A line of a few values, without axes: the figure beside it is what is read. */
-export function spark(values) {
-  const top = Math.max(...values, 0) || 1;
-  const low = Math.min(...values, 0);
-  const points = values.map((value, at) => `${(at * 100) / (values.length - 1)} ${22 - (20 * (value - low)) / (top - low)}`);
-  return svg("svg", { class: "spark", viewBox: "0 0 100 24", preserveAspectRatio: "none", "aria-hidden": "true" },
-    svg("path", { class: "line s1", d: `M${points.join("L")}` }));
-}
-
 /**
  * `slots`: [{label, text, values}], in order; `text` is read out, `values` are numbers by series, or null.
- * `plots`: [{unit, series, least, lines}], one if they are left out: the parts of a chart under each other. `unit` is at
+ * `plots`: [{unit, series, least, lines, height}], one if they are left out: the parts of a chart under each other. `unit` is at
  * the top of the axis, `least` the smallest difference between values, and `lines` are drawn in place of bars.
  * `series`: [{name, text or an element, say(value), tone, dashed}] in the order of the values, the lowest bar first;
  * `say` writes one value into the legend while its slot is read out. Without series the bars are of one kind.
  * `zoom(first, last)` is called with the slots of a span that was chosen.
  */
-export function chart({ title, unit, slots, series = [], least, plots = [{ unit, series, least }], emptyText, zoom }) {
+export function chart({ title, unit, slots, series = [], least, height, plots = [{ unit, series, least, height }], emptyText, zoom }) {
   const prefix = newId("hatch");
   const parts = plots.map((plot, index) => ({
-    least: 1e-9, ...plot,
+    ...plot, least: plot.least ?? 1e-9, height: plot.height ?? HEIGHT,
     first: plots.slice(0, index).reduce((sum, { series: one }) => sum + one.length, 0),
     series: (plot.series.length ? plot.series : [{}]).map((one, at) => ({ tone: at + 1, ...one })),
   }));
@@ -134,11 +125,11 @@ const swatch = (prefix, one) => svg("svg", { width: 12, height: 12, "aria-hidden
 function drawChart({ box, title, slots, parts, prefix }) {
   const titleId = newId("chart");
   const width = box.clientWidth;
-  const height = parts.length * (HEIGHT + GAP) - GAP + BOTTOM;
+  const height = parts.reduce((sum, part) => sum + part.height + GAP, BOTTOM - GAP);
   const root = svg("svg", { role: "img", "aria-labelledby": titleId, width, height, viewBox: `0 0 ${width} ${height}` },
     svg("title", { id: titleId }, title), patterns(prefix));
   box.replaceChildren(root);
-  const areas = parts.map((part, index) => makeArea(part, slots, index * (HEIGHT + GAP)));
+  const areas = parts.map((part, index) => makeArea(part, slots, parts.slice(0, index).reduce((sum, one) => sum + one.height + GAP, 0)));
   const left = drawTicks(root, areas, width);
   const slotWidth = (width - left) / slots.length;
   for (const area of areas) {
@@ -168,7 +159,7 @@ function makeArea(part, slots, from) {
   const most = Math.max(0, ...slots.map(highest));
   const { step, decimals } = chooseStep(most || 1, part.least);
   const top = Math.max(1, Math.ceil(most / step - 1e-9)) * step;
-  const y = (value) => from + TOP + (1 - value / top) * (HEIGHT - TOP);
+  const y = (value) => from + TOP + (1 - value / top) * (part.height - TOP);
   const ticks = Array.from({ length: Math.round(top / step) + 1 }, (_, at) => [tickText(at * step, decimals), y(at * step)]);
   return { ...part, from, own, y, ticks };
 }

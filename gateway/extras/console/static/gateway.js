@@ -1,36 +1,69 @@
-// What an operator came for: the whole gateway. The own account is a card below, if it is used.
+// What an operator came for: the whole gateway at a glance. The own account is a card below, if it is used.
 
+import { PAGES } from "./added.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { amount, count, percentiles } from "./format.js";
-import { balanceCard, firstSteps, showNotice } from "./overview.js";
-import { code, dim, figures, link, liveHead, section, table } from "./ui.js";
-import { usageChart } from "./usagechart.js";
+import { amount, balance, count, percentiles } from "./format.js";
+import { accountLink } from "./links.js";
+import { tile, tiles } from "./tiles.js";
+import { code, link, liveHead, section, table } from "./ui.js";
 
-export async function gateway({ session, signal }) {
-  const [all, usage, own, providers, latency] = await Promise.all([
-    get("/gateway", signal), get("/gateway/usage", signal), get("/overview", signal), get("/providers", signal), get("/latency", signal)]);
-  const failing = providers.providers.filter((one) => one.on && (one.state === "failing" || one.hour.failures >= ALARMING));
-  const slowest = latency.rows.filter(({ hour }) => hour.calls >= REPLIES)
-    .sort((a, b) => b.hour.total_p95_ms - a.hour.total_p95_ms).slice(0, SLOWEST);
+export async function gateway({ session, signal, load }) {
+  const [all, usage, own, { usageChart }] = await Promise.all([
+    get("/gateway", signal), get("/gateway/usage", signal), get("/overview", signal), load("usagechart")]);
+  const { balanceCard, firstSteps } = own.first_call || !all.models.length ? await load("overview") : {};
   return [
-    liveHead("Overview", link("Accounts", "/console/accounts", "button"), link("Usage", "/console/usage", "button")),
-    own.notices.filter((one) => !one.code.startsWith("balance")).map(showNotice),
-    section("The gateway", figures([
-      ["Balances owed", amount(all.owed), "what accounts still have"],
-      !/^0\.0+$/.test(all.overdrawn) && ["Overdrawn", h("span", { class: "red" }, amount(all.overdrawn)), link("by whom", "/console/accounts?sort=lasts")],
-    ].filter(Boolean)), periodTable(all)),
-    failing.length > 0 && section("Providers that fail", providerTable(failing)),
-    slowest.length > 0 && section("Slowest in the last hour", slowTable(slowest)),
-    section("Last 30 days", usageChart(usage, "money")),
-    section("Most spent in 30 days", topTable("Accounts", "account", all.accounts), topTable("Models", "model", all.models)),
+    liveHead("Overview", link("Usage", "/console/usage", "button"), PAGES.includes("trends") && link("Trends", "/console/trends", "button")),
+    summary(all),
     !all.models.length && !own.first_call && firstSteps(own),
+    h("div", { class: "beside" },
+      h("section", { class: "card", "aria-label": "Last 30 days" }, usageChart(usage, "money", SERIES)),
+      needSection(all.needs, own.notices)),
+    h("div", { class: "pair" }, topTable("Accounts, 30 days", "account", all.accounts), topTable("Models, 30 days", "model", all.models)),
+    h("details", { class: "card" }, h("summary", null, "Calls, times and money by period"), periodTable(all)),
     own.first_call && section("Your own account", balanceCard(own), h("p", null, link("Its calls", `/console/activity?account=${encodeURIComponent(session.account.name)}`))),
   ];
 }
 
-/** As many failures as make a provider fail, see `health.py`. */
-const ALARMING = 3;
+/** Models that have a colour of their own: the legend of more would push the rest of the page down. */
+const SERIES = 5;
+
+function summary({ days, periods: { "7d": week, today }, owed, overdrawn }) {
+  const calls = week.requests + week.failed;
+  const isOver = !/^0\.0+$/.test(overdrawn);
+  return h("section", { class: "card", "aria-label": "Last 7 days" }, tiles(
+    tile({ label: "Charged in 7 days", value: amount(week.charged), note: [amount(today.charged), " today"], days, read: (day) => day.charged_nano }),
+    tile({ label: "Calls in 7 days", value: count(calls), note: `${count(today.requests + today.failed)} today`, days, read: (day) => day.requests + day.failed }),
+    tile({ label: "Failed in 7 days", value: count(week.failed), note: calls ? `${share(week.failed, calls)} of the calls` : "of no calls", days, read: (day) => day.failed }),
+    tile({ label: "Balances owed", value: balance(owed), note: isOver ? [h("span", { class: "red" }, balance(overdrawn)), " overdrawn"] : "none is overdrawn", days, read: (day) => day.balances_nano, state: true })));
+}
+
+const share = (part, whole) => `${((100 * part) / whole).toFixed(1)} %`;
+
+/** Where what needs doing is done, and what its link says. */
+const PLACES = {
+  audit_failed: ["See the report", "/console/audit"],
+  ledger_unwritable: ["See Health", "/console/health"],
+  reload_refused: ["See why", "/console/health"],
+  provider_failing: ["See Providers", "/console/providers"],
+  key_not_renewed: ["See Health", "/console/health"],
+  overdrawn: ["See who", "/console/accounts?sort=lasts"],
+  cost_unknown: ["See Costs", "/console/costs"],
+  backup_old: ["See Health", "/console/health"],
+  key_expiring: ["See keys", "/console/keys"],
+  no_password: ["Set a password", "/console/settings"],
+};
+
+function needSection(needs, notices) {
+  // An operator's own balance is among the accounts.
+  const all = [...needs, ...notices.filter((one) => !one.code.startsWith("balance"))];
+  return section("What needs doing", all.length ? h("ul", { class: "needs" }, all.map(need)) : h("p", { class: "dim" }, "Nothing needs doing."));
+}
+
+const need = ({ code: kind, message, names = [] }) => h("li", null, message, " ",
+  kind === "overdrawn" && [names.map((name, at) => [at > 0 && ", ", accountLink(name)]), ". "],
+  kind === "cost_unknown" && [names.map((name, at) => [at > 0 && ", ", code(name)]), ". "],
+  PLACES[kind] && link(...PLACES[kind]));
 
 const PERIODS = { today: "Today (UTC)", "7d": "7 days", "30d": "30 days" };
 
@@ -50,7 +83,7 @@ const periodTable = (all) => table({
 
 const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "");
 
-const topTable = (caption, kind, rows) => rows.length > 0 && table({
+const topTable = (caption, kind, rows) => rows.length > 0 && h("section", { class: "card", "aria-label": caption }, table({
   caption,
   columns: [
     { label: caption, cell: (row) => link(row[kind], `/console/usage?${new URLSearchParams({ [kind]: row[kind] })}`) },
@@ -58,29 +91,4 @@ const topTable = (caption, kind, rows) => rows.length > 0 && table({
     { label: "Charged", money: (row) => row.charged },
   ],
   rows,
-});
-
-const providerTable = (rows) => table({
-  caption: "Providers that fail",
-  columns: [
-    { label: "Provider", cell: (one) => link(one.name, "/console/providers") },
-    { label: "State", class: "wide", cell: (one) => one.state_text },
-    { label: "Failed in the last hour", right: true, cell: (one) => [count(one.hour.failures), dim(" of ", count(one.hour.calls))] },
-  ],
-  rows,
-});
-
-/** As many as the tables of accounts and models have; fewer replies than that prove nothing. */
-const SLOWEST = 5;
-const REPLIES = 5;
-
-const slowTable = (rows) => table({
-  caption: "Slowest in the last hour",
-  columns: [
-    { label: "Provider, its model", cell: (one) => [link(one.provider, "/console/providers"), h("small", null, code(one.model))] },
-    { label: "Replies", right: true, cell: ({ hour }) => count(hour.calls) },
-    { label: "First byte p50 / p95", right: true, cell: ({ hour }) => percentiles(hour.first_byte_p50_ms, hour.first_byte_p95_ms) },
-    { label: "Total p50 / p95", right: true, cell: ({ hour }) => percentiles(hour.total_p50_ms, hour.total_p95_ms) },
-  ],
-  rows,
-});
+}));

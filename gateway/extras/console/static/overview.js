@@ -4,8 +4,9 @@ import { get } from "./api.js";
 import { callTable } from "./calls.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
-import { amount, amountText, bigAmount, count, plural, readSetting, roundText, shortDay, unit } from "./format.js";
-import { code, empty, figures, link, liveHead, notice, section, table, tokenColumns } from "./ui.js";
+import { amount, amountText, balance, bigAmount, count, plural, readSetting, roundText, shortDay, unit } from "./format.js";
+import { tile, tiles } from "./tiles.js";
+import { code, empty, link, liveHead, notice, section, table, tokenColumns } from "./ui.js";
 
 const NOTICE_LINKS = {
   balance_empty: ["Top up", "/console/billing"],
@@ -22,7 +23,7 @@ export async function overview({ signal }) {
     view.refused_today.length > 0 && refusedToday(view.refused_today),
     balanceCard(view),
     !view.first_call && firstSteps(view),
-    section("Last 30 days", dayChart(view), dayTable(view)),
+    h("section", { class: "card", "aria-label": "Last 30 days" }, dayChart(view), dayTable(view)),
     section("Latest calls",
       view.calls.length
         ? [callTable(view.calls, "Latest calls", { brief: true }), h("p", null, link("All activity", "/console/activity"))]
@@ -30,7 +31,7 @@ export async function overview({ signal }) {
   ];
 }
 
-export function showNotice({ code, message }) {
+function showNotice({ code, message }) {
   const kind = { balance_empty: "bad", suspended: "bad", no_password: "" }[code] ?? "warn";
   const to = NOTICE_LINKS[code];
   return notice(kind, message, to && [" ", link(...to)]);
@@ -40,18 +41,18 @@ export function showNotice({ code, message }) {
 const refusedToday = (rows) => notice("warn", "Refused today (UTC): ", rows.map((one, index) =>
   [index > 0 && ", ", `${count(one.count)} × `, code(one.code), one.model && [" for ", code(one.model)]]), ".");
 
+const sumCalls = (days) => days.reduce((sum, day) => sum + day.requests, 0);
+
 export function balanceCard(view) {
   return h("section", { class: "card balance", "aria-label": "Balance" },
     h("div", null,
       h("p", { class: "label" }, "Balance"),
       h("p", null, bigAmount(view.balance)),
       h("p", { class: "dim" }, outlook(view))),
-    figures([
-      ["Spent today", amount(view.spent_today), "UTC day"],
-      ["Last 7 days", amount(view.spent_7d)],
-      ["Last 30 days", amount(view.spent_30d)],
-      ["Held now", amount(view.held), "by calls in flight"],
-    ]));
+    tiles(
+      tile({ label: "Spent in 7 days", value: amount(view.spent_7d), note: [amount(view.spent_today), " today (UTC)"], days: view.days.slice(-15), read: (day) => day.cost_nano }),
+      tile({ label: "Calls in 7 days", value: count(sumCalls(view.days.slice(-7))), note: `${count(view.days.at(-1).requests)} today`, days: view.days.slice(-15), read: (day) => day.requests })),
+    !/^0\.0+$/.test(view.held) && h("p", { class: "dim" }, balance(view.held), " of it is held by calls in flight."));
 }
 
 function outlook({ days_left: left, balance, spent_7d: spent }) {
@@ -75,10 +76,10 @@ export function firstSteps(view) {
 
 function dayChart(view) {
   const dearest = view.days.reduce((best, day) => (day.cost_nano > best.cost_nano ? day : best));
-  const calls = view.days.reduce((sum, day) => sum + day.requests, 0);
+  const calls = sumCalls(view.days);
   return chart({
     title: calls ? `${roundText(view.spent_30d)} in 30 days${dearest.cost_nano ? `, most on ${shortDay(dearest.day)}` : ""}` : "No calls in the last 30 days",
-    unit: unit(),
+    unit: unit(), height: 150,
     slots: view.days.map((day) => ({
       label: shortDay(day.day),
       values: [day.cost_nano / 1e9],

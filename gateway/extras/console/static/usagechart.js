@@ -45,13 +45,14 @@ function sumBy(points, name, read) {
 
 const larger = ([, one], [, other]) => (one < other ? 1 : one > other ? -1 : 0);
 
-export function usageChart(view, show) {
+/** `most`: how many models have a colour of their own. */
+export function usageChart(view, show, most = MAX_SERIES) {
   const metric = METRICS[show];
   const { read, scale } = metric;
   const { points } = view.chart;
   const models = [...sumBy(points, "model", read)].sort(larger);
-  const top = models.slice(0, MAX_SERIES);
-  const rest = models.slice(MAX_SERIES);
+  const top = models.slice(0, most);
+  const rest = models.slice(most);
   const place = new Map(top.map(([model], index) => [model, index]));
   const say = (value) => metric.show(BigInt(Math.round(value * scale)));
   const series = top.map(([name, sum]) => ({ name, say, text: metric.show(sum) }));
@@ -60,7 +61,7 @@ export function usageChart(view, show) {
   for (const point of points) {
     const slot = find(point.at);
     slot.sum += read(point);
-    slot.values[place.get(point.model) ?? MAX_SERIES] += Number(read(point)) / scale;
+    slot.values[place.get(point.model) ?? most] += Number(read(point)) / scale;
   }
   for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${metric.say(slot.sum)}`;
   return chart({

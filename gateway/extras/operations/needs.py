@@ -1,0 +1,93 @@
+"""What an operator has to see to: problems of the books, of providers, of the configuration."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.admin.fields import name_node
+from gateway.api.state import Gateway
+from gateway.base.times import DAY_MS, format_moment
+from gateway.config.losses import list_warnings
+from gateway.extras.operations import health
+from gateway.ledger.observation_records import UpstreamView
+from gateway.ledger.records import AuditReport
+from gateway.ledger.sql.books import Books
+
+NAMED: Final = 3
+"""How many of the accounts or models a need names."""
+BACKUP_DAYS: Final = 7
+"""The age at which a backup is old, where alerts have no setting of their own: a week."""
+_OVERDRAWN: Final = "SELECT name FROM accounts WHERE balance_nano < 0 ORDER BY balance_nano, name"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that needs doing, in a sentence. Its code says where."""
+
+    code: str
+    message: str
+    names: Sequence[str] = ()
+    """The first accounts, providers or models that it is about."""
+
+
+def list_needs(
+    books: Books, gateway: Gateway, audit: AuditReport | None, uncosted: Sequence[str]
+) -> Iterator[Need]:
+    """Yield what needs doing, the most urgent first.
+
+    Args:
+        audit: the last full audit of this process.
+        uncosted: models with calls whose cost is unknown.
+    """
+    if audit is not None and not audit.ok:
+        yield Need("audit_failed", "The full audit found that balances and entries disagree.")
+    if not gateway.ledger.writable:
+        yield Need("ledger_unwritable", "The ledger cannot be written: requests are refused.")
+    reload = gateway.last_reload
+    if reload is not None and not reload.ok:
+        yield Need("reload_refused", "gateway.toml was refused at the last reload.")
+    yield from _find_failing(books, gateway)
+    yield from _find_overdrawn(books)
+    if uncosted:
+        message = "What providers bill for some models is unknown."
+        yield Need("cost_unknown", message, uncosted[:NAMED])
+    is_file = name_node(gateway.config.storage.location) is None
+    if is_file and (old := tell_old_backup(books, BACKUP_DAYS)):
+        yield Need("backup_old", old)
+    for warning in list_warnings(gateway.config):
+        yield Need("config_doubt", warning)
+
+
+def _find_failing(books: Books, gateway: Gateway) -> Iterator[Need]:
+    """Yield a need for each provider that fails, or one of whose keys was not renewed."""
+    seen: dict[str, list[UpstreamView]] = defaultdict(list)
+    for one in health.list_upstream(books, gateway.config):
+        seen[one.provider].append(one)
+    for name, provider in gateway.routes.providers.items():
+        judged = health.judge(seen[name])
+        if judged.state == "failing":
+            yield Need("provider_failing", f"Provider {name} is {judged.words}.", (name,))
+        for problem in {key.problem for key in provider.keys if key.problem}:
+            text = f"A key of provider {name} was not renewed: {problem}."
+            yield Need("key_not_renewed", text, (name,))
+
+
+def _find_overdrawn(books: Books) -> Iterator[Need]:
+    names = [name for (name,) in books.fetch(_OVERDRAWN)]
+    if names:
+        accounts = "1 account is" if len(names) == 1 else f"{len(names)} accounts are"
+        yield Need("overdrawn", f"{accounts} overdrawn.", names[:NAMED])
+
+
+def tell_old_backup(books: Books, backup_days: int) -> str | None:
+    """Say that the last backup is too old, if it is; 0 days never are."""
+    last = books.events.find_last("ledger.backup") if backup_days else None
+    last_ms = None if last is None else last.at_ms
+    if not backup_days or (last_ms is not None and books.clock() - last_ms < backup_days * DAY_MS):
+        return None
+    when = "No backup is known" if last_ms is None else f"The last is of {format_moment(last_ms)}"
+    often = "day" if backup_days == 1 else f"{backup_days} days"
+    return f"{when}; there should be one every {often}."
