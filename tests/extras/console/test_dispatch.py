@@ -51,6 +51,7 @@ OPERATORS: Final = [
     "entries",
     "orders",
     "statement",
+    "trends",
 ]
 """First path segments of operators' routes; all other routes are about one's own account."""
 OPEN: Final = {

@@ -3,7 +3,6 @@
 import { get, query } from "./api.js";
 import { budgetSection } from "./budgets.js";
 import { h } from "./dom.js";
-import { entryTable } from "./entries.js";
 import { amount, balance, bigAmount, count, time } from "./format.js";
 import { askNew, rowActions } from "./keys.js";
 import { LIMITS, keyTable, noLimit } from "./keytable.js";
@@ -15,9 +14,9 @@ export async function account(context) {
   const one = await get(`/accounts/by-name${query({ name })}`, signal);
   const budgetPath = `/accounts/${one.id}/budgets`;
   if (params.has("people")) return (await context.load("people")).peopleOf(one, context);
-  const [moves, { budgets }, use, { usageOf }] = await Promise.all([
+  const [moves, { budgets }, use, { usageOf }, { entryTable }] = await Promise.all([
     get(`/accounts/${one.id}/entries${query({ cursor: params.get("cursor") })}`, signal), get(budgetPath, signal),
-    get(`/gateway/usage${query({ account: name, by: "model" })}`, signal), context.load("usage")]);
+    get(`/gateway/usage${query({ account: name, by: "model" })}`, signal), context.load("usage"), context.load("entries")]);
   const here = { ...context, budgets, owner: one };
   return [
     h("p", null, link("Accounts", "/console/accounts")),

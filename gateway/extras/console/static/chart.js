@@ -52,7 +52,7 @@ export function chart({ title, unit, slots, series = [], least, height, plots = 
   const figuresOf = named.map(({ text }) => h("b", null, text));
   const readout = h("span", { class: "readout", "aria-hidden": "true" }, "\u00a0");
   const box = h("div", { class: "plot" });
-  const slider = h("input", { type: "range", class: "reader", min: 0, max: slots.length - 1, value: slots.length - 1, "aria-label": zoom ? "Read the chart. Shift and arrows choose a span, Enter shows it" : "Read the chart" });
+  const slider = h("input", { type: "range", class: "reader", min: 0, max: slots.length - 1, value: slots.length - 1, "aria-label": zoom ? "Read the chart; Shift and arrows choose a span, Enter shows it" : "Read the chart" });
   let picture = null;
   let anchor = null;
   const read = (at) => {

@@ -1,14 +1,12 @@
 // Operators: what was charged, what providers bill for it, and the margin.
 
 import { apiUrl, get, query } from "./api.js";
-import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { filters } from "./form.js";
 import { amount, amountText, count, fromNano, groupAmount, roundAmount, roundText, toNano, unit, utcDay } from "./format.js";
 import { accountLink } from "./links.js";
 import { latestDays, latestMonths, rangeFields, rangeLinks } from "./period.js";
 import { code, empty, head, link, section, table } from "./ui.js";
-import { makeSlots } from "./usagechart.js";
 
 const GROUPS = { model: "Model", account: "Account", provider: "Provider", day: "Day (UTC)" };
 
@@ -18,7 +16,7 @@ export async function costs(context) {
     from: params.get("from") ?? utcDay(-29), to: params.get("to") ?? utcDay(),
     by: GROUPS[params.get("by")] ? params.get("by") : "model", account: params.get("account"),
   };
-  const view = await get(`/costs${query(chosen)}`, signal);
+  const [view, scripts] = await Promise.all([get(`/costs${query(chosen)}`, signal), Promise.all(["chart", "usagechart"].map(context.load))]);
   const more = await context.parts("costs", context, view);
   const { costed_requests: costed, reported_requests: reported } = view.totals;
   return [
@@ -29,7 +27,7 @@ export async function costs(context) {
       { name: "by", label: "Table by", type: "select", value: chosen.by, options: Object.keys(GROUPS).map((by) => [by, by]) },
       { name: "account", label: "Account", type: "search", value: chosen.account ?? "", placeholder: "all", spellcheck: "false" },
     ], reload),
-    section("By day", costChart(view)),
+    section("By day", costChart(view, ...scripts)),
     section(`By ${view.by}`,
       view.rows.length > 0 && !costed && !reported && h("p", null, "No cost is known in this range. Set ", code("cost"), " beside a model’s ", code("price"), " in gateway.toml."),
       more,
@@ -73,7 +71,7 @@ const PARTS = [
 
 const say = (value) => amount(fromNano(BigInt(Math.round(value * 1e9))));
 
-function costChart(view) {
+function costChart(view, { chart }, { makeSlots }) {
   const days = view.chart.points.map((point) => {
     const [charged, known, cost] = [point.charged, point.charged_with_cost ?? "0.00", point.provider_cost ?? "0.00"].map(toNano);
     return { day: point.day, parts: PARTS.map(([, read]) => read({ charged, known, cost })) };
