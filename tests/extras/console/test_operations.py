@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +15,10 @@ import pytest
 from gateway.admin.fields import name_process
 from gateway.base.process import find_version
 from gateway.config.records import Reload
+from gateway.extras.operations.needs import list_needs
 from gateway.extras.signins import signin
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import DatabaseUrl, LedgerError
+from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.console.calls import Past, add_calls, end_call
 from tests.extras.console.kit import API, Console, open_console, read_cookie
@@ -221,6 +223,28 @@ async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> N
     assert health["startup_check"]["at"] == health["started"]
     assert 0 <= health["uptime_seconds"] < 60
     end_call(console.database, account_id, request_id, Past(key_id, 1, 2))
+
+
+async def test_what_needs_doing_is_told_the_most_urgent_first(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, gateway = await add_key(console), console.gateway
+    assert gateway is not None
+    for _ in range(3):
+        await fail(console, secret)
+    await wait_counted(console, calls=3)
+    gateway.last_reload = Reload(0, False, "a typo", ())
+    gateway.routes.providers["literal"].keys[0].problem = "no answer"
+    gateway.config = replace(gateway.config, doubts=("a price is odd",))
+    monkeypatch.setattr(type(gateway.ledger), "writable", False)
+    with console.open_books() as books:
+        books.entries.correct(OTHER, -(10**12), note="all")
+        told = list(list_needs(books, gateway, AuditReport(ok=False), ["large"]))
+    assert [(one.code, *one.names) for one in told] == [
+        ("audit_failed",), ("ledger_unwritable",), ("reload_refused",),
+        ("provider_failing", "literal"), ("key_not_renewed", "literal"), ("overdrawn", OTHER),
+        ("cost_unknown", "large"), ("backup_old",), ("config_doubt",),
+    ]  # fmt: skip
 
 
 async def test_nothing_is_read_or_changed_while_the_database_is_away(

@@ -153,6 +153,7 @@ async def read_chart(page: Page, slots: int) -> dict[str, int]:
         await page.mouse.move(box["x"] + left + (slot + 0.5) * width, box["y"] + box["height"] / 2)
         label, _, amount = (await page.locator(".readout").inner_text()).rpartition(": ")
         found[label] = nano(amount)
+    await page.mouse.move(0, 0)  # the legend has the split of the bar under the pointer
     return found
 
 
