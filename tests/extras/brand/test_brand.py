@@ -105,7 +105,7 @@ async def test_strangers_get_the_look_and_a_reload_changes_it(tmp_path: Path) ->
         assert (missing.status, missing.body.decode()) == (404, page)
         gateway = console.gateway
         assert gateway is not None
-        gateway.reconfigure(load(tmp_path, "[console]\n"), gateway.routes)
+        await gateway.reconfigure(load(tmp_path, "[console]\n"))
         page = (await console.get("/console/signin", as_=None)).body.decode()
         assert "<title>Gateway console</title>" in page
         assert "brand.css" not in page

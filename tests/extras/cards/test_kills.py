@@ -121,7 +121,7 @@ async def test_payments_on_postgresql(postgres_url: str) -> None:
             books.accounts.create("a")
             first, second = (OrderBook(books).make("a", 10 * NANO, "USD") for _ in range(2))
             for order in (first, second):
-                await nodes[0].open_page(order, "https://llm.example.com", SYSTEM)
+                await nodes[0].open_page(order, "Credit", "https://llm.example.com", SYSTEM)
             session, _ = stripe.pay("cs_test_1"), stripe.pay("cs_test_2")
             body = make_event(COMPLETED, session)
             told = nodes[0].provider.read_message(body, sign(body))
