@@ -17,6 +17,7 @@ from gateway.extras.reports.records import CallFilter
 from gateway.extras.trends import rows
 from gateway.extras.trends.book import TrendBook
 from gateway.extras.trends.records import Trends
+from gateway.ledger.call_records import Outcome
 from gateway.ledger.records import Refused
 from gateway.ledger.serving.observer import Observations
 from gateway.ledger.sqlite.batch import write_aside
@@ -62,7 +63,7 @@ def make_call(chance: random.Random, key_id: str, *, is_half: bool) -> Past:
     model = chance.choice([*PROVIDERS])
     is_slow = is_half and started_ms >= NOON_MS and PROVIDERS[model] == "sluggish"
     total_ms = chance.randrange(1000, 2000) * (5 if is_slow else 1)
-    outcome = "complete" if chance.random() < 0.95 else "upstream_error"
+    outcome: Outcome = "complete" if chance.random() < 0.95 else "upstream_error"
     return Past(
         key_id,
         started_ms,
@@ -105,6 +106,7 @@ def test_who_became_slower_is_found(
     assert {one.compared for one in trends.slower.values()} == {4, 2, 3}
     one = read(CallFilter(model="large", provider="sluggish"))
     assert find_names(one)["model"] == ["large"]
+    assert find_names(read(CallFilter(provider="steady")))["model"] == []
     assert 0 < one.total.calls < trends.total.calls < read(CallFilter(), 12).total.calls == CALLS
     assert sum(step.calls for step in trends.steps) == trends.total.calls
     (slow, steady) = (read(CallFilter(books.accounts.find_id(name))) for name in ("a0", "a1"))
