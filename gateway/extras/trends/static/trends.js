@@ -158,7 +158,7 @@ function slowerSection({ slower }, chosen) {
 
 const slowerList = (dimension, { rows, count: many, compared }) => h("div", null,
   h("h3", null, TITLES[dimension], " ", dim(`${many} of ${compared}`)),
-  rows.length ? h("ul", { class: "slower" }, rows.map((one) => h("li", null,
+  rows.length ? h("ul", { class: "lines" }, rows.map((one) => h("li", null,
     link(one.name, here({ [dimension]: one.name })), " ",
     h("span", null, `${seconds(one.before.total_p95_ms)} → ${span(one.now.total_p95_ms)}`),
     h("b", null, `+${count(one.growth_percent)} %`)))) : h("p", { class: "dim" }, compared ? "None is slower." : "Too few replies to compare."));
