@@ -93,7 +93,7 @@ async def test_the_first_journey_ends_with_a_row_of_usage(
     await page.locator("#live", has_text="Copied").wait_for(state="attached")
     secret = await page.evaluate("navigator.clipboard.readText()")
     base_url = await page.get_by_label("Base URL").input_value()
-    snippet = await page.locator("pre").inner_text()
+    snippet = await page.locator("pre").first.inner_text()
     assert secret in snippet
     assert base_url in snippet
     async with openai.AsyncOpenAI(base_url=base_url, api_key=secret, max_retries=0) as client:
@@ -128,7 +128,7 @@ async def read_snippets(page: Page) -> dict[str, str]:
     snippets = {}
     for tab in await page.get_by_role("tab").all():
         await tab.click()
-        snippets[await tab.inner_text()] = await page.locator("pre").inner_text()
+        snippets[await tab.inner_text()] = await page.locator("pre").first.inner_text()
     return snippets
 
 
