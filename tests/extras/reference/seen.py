@@ -303,7 +303,7 @@ def _name_reply(route: str) -> str:
 
 def _choose_name(places: Sequence[str], taken: Mapping[str, Json]) -> str:
     """Choose the name of most places, in the singular."""
-    singular = (re.sub(r"ies$", "y", one).removesuffix("s") for one in places)
+    singular = (re.sub(r"ies$", "y", re.sub(r"(?<=ch)es$|(?<!ie)s$", "", one)) for one in places)
     most = Counter(singular).most_common(1)[0][0]
     name = "".join(map(str.capitalize, re.split(r"[_\W]+", most)))
     others = (f"{name}{number}" for number in count(2))
