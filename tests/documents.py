@@ -252,7 +252,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     },
 }
 
-SIZE_COLUMNS: Final = 5
+SIZE_COLUMNS: Final = 6
 
 
 def describe_sizes() -> str:

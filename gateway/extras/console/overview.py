@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal, get_args
-
-from aiohttp import web
+from typing import Final
 
 from gateway.admin.fields import Fields, describe
 from gateway.base.money import describe_amount, format_amount
@@ -19,9 +17,8 @@ from gateway.config.records import Billing
 from gateway.extras.console.additions import find_additions, find_low_balance_nano
 from gateway.extras.console.errors import phrase
 from gateway.extras.console.keys import SPENT_DAYS
-from gateway.extras.console.lists import Json, stream_csv
-from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
-from gateway.extras.console.usage import read_days
+from gateway.extras.console.lists import Json
+from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, route
 from gateway.extras.operations import health
 from gateway.extras.operations.needs import list_needs
 from gateway.extras.reports import records
@@ -130,7 +127,7 @@ PERIODS: Final = {"today": 1, "7d": WEEK, "30d": SPENT_DAYS}
 TOP: Final = 5
 """The accounts and models that the gateway's overview names."""
 
-_CHARGED: Final = Fields[records.Usage]("requests", ("charged_nano", "cost_nano"))
+CHARGED: Final = Fields[records.Usage]("requests", ("charged_nano", "cost_nano"))
 
 Days = dict[str, tuple[records.Usage, records.ProviderCosts]]
 Row = tuple[str, records.Usage, records.ProviderCosts]
@@ -166,8 +163,8 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
         },
         "days": _list_days(view, days, range(today - 2 * WEEK, today + 1)),
         "needs": [describe(one, "code", "message", "names") for one in needs],
-        "accounts": [{"account": name, **_CHARGED.describe(usage)} for name, usage in accounts],
-        "models": [{"model": name, **_CHARGED.describe(usage)} for name, usage, _ in models[:TOP]],
+        "accounts": [{"account": name, **CHARGED.describe(usage)} for name, usage in accounts],
+        "models": [{"model": name, **CHARGED.describe(usage)} for name, usage, _ in models[:TOP]],
     }
     return Answer(body)
 
@@ -186,7 +183,7 @@ def _list_days(view: records.GatewayView, days: Days, period: range) -> list[Jso
     return [
         {
             "day": format_day(day),
-            **_CHARGED.describe(usages.get(day, records.Usage())),
+            **CHARGED.describe(usages.get(day, records.Usage())),
             "failed": view.failed.get(day, 0),
             **describe_amount("balances", balances_nano[day]),
         }
@@ -220,79 +217,3 @@ def _sum_period(view: records.GatewayView, days: Days, period: range) -> dict[st
         **describe_amount("credited", sum(view.credited_nano.get(day, 0) for day in period)),
         **COSTS.describe(costs),
     }
-
-
-Group = Literal["model", "account", "provider", "day"]
-
-
-@route("GET", "/costs", "operator", READERS)
-def show_costs(books: Books, request: ConsoleRequest) -> Answer:
-    """Show all groups that were used, their total, and the days for a chart."""
-    by, first, last = _read_range(books, request)
-    with books.snapshot():
-        rows, models, days = (
-            _read_rows(books, request, group, first, last) for group in (by, "model", "day")
-        )
-    body = {
-        "from": format_day(first),
-        "to": format_day(last),
-        "by": by,
-        "currency": request.gateway.config.billing.currency,
-        "rows": _list_rows(by, rows),
-        "totals": _describe(
-            records.sum_usage(usage for _, usage, _ in rows),
-            records.sum_costs(costs for *_, costs in rows),
-        ),
-        "chart": {"unit": "day", "points": _list_rows("day", days)},
-        **_describe_more_costs(books, request.query.text("account"), first, last),
-        "unknown": [model for model, usage, costs in models if costs.known < usage.requests],
-    }
-    return Answer(body)
-
-
-@async_route("GET", "/costs.csv", "operator", READERS)
-async def download_costs(request: ConsoleRequest) -> web.StreamResponse:
-    by = request.query.choice("by", get_args(Group), "model")
-    columns = (by, *_CHARGED.names, *COSTS.names)
-
-    def read(books: Books, _: None) -> tuple[list[Json], None]:
-        return _list_rows(by, _read_rows(books, request, *_read_range(books, request))), None
-
-    return await stream_csv(request, "costs", columns, read)
-
-
-def _read_range(books: Books, request: ConsoleRequest) -> tuple[Group, int, int]:
-    by = request.query.choice("by", get_args(Group), "model")
-    return by, *read_days(request.query, books.clock() // DAY_MS, by)
-
-
-def _read_rows(
-    books: Books, request: ConsoleRequest, by: Group, first: int, last: int
-) -> list[Row]:
-    """Return days in their order, and others with the least margin first, unknown costs last."""
-    request.find_named(books)
-    rows = UsageBook(books).sum_with_costs(
-        by,
-        account=request.query.text("account"),
-        since_ms=first * DAY_MS,
-        until_ms=(last + 1) * DAY_MS,
-    )
-    if by != "day":
-        rows.sort(key=lambda row: (not row[2].known, row[2].margin_nano, row[0]))
-    return rows
-
-
-def _describe_more_costs(books: Books, account: str | None, first: int, last: int) -> Json:
-    """Describe what extras know of other costs, such as fees."""
-    more: dict[str, object] = {}
-    for one in find_additions():
-        more |= one.describe_costs(books, account, first * DAY_MS, (last + 1) * DAY_MS)
-    return more
-
-
-def _list_rows(by: Group, rows: list[Row]) -> list[Json]:
-    return [{by: name, **_describe(usage, costs)} for name, usage, costs in rows]
-
-
-def _describe(usage: records.Usage, costs: records.ProviderCosts) -> dict[str, object]:
-    return {**_CHARGED.describe(usage), **COSTS.describe(costs)}

@@ -3,6 +3,7 @@
 Without it a page shows what was so when it was opened, until it is loaded again.
 
     renewer    whether anything changed, and replies that all who look at the same page share
+    marks      rows of the ledger that tell it
     console    the route that is asked every few seconds
     static     the script that asks, and the one that merges what is new into the page
 """

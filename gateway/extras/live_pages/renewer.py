@@ -17,13 +17,10 @@ from typing import Final, Generic, TypeVar
 from aiohttp import web
 
 from gateway.api.state import Gateway
-from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.extras.console.additions import Renewer
 from gateway.extras.console.routes import Answer, Caller, ConsoleRequest, Reply, Route
-from gateway.ledger.observation_records import SLOT_MS
-from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import read_script
+from gateway.extras.live_pages.marks import MarkBook
 
 Made = TypeVar("Made")
 
@@ -31,8 +28,6 @@ SHARED_SECONDS: Final = 4.0
 """How long one reply serves all who ask for the same. A page shows nothing later than by this and its own pause."""
 UNSHARED: Final = (".csv", "/receipt", "/live")
 """The ends of paths whose replies are made for one request, or are shared already."""
-
-_SQL: Final = read_script(__file__)
 
 
 class _Shared(Generic[Made]):
@@ -83,7 +78,7 @@ class Sharing(Renewer):
         return await self._replies.get(key, partial(_answer, request, route))
 
     async def _read_mark(self, request: ConsoleRequest, account_id: int | None) -> Reply:
-        read = await request.run(lambda books: _read_row(books, account_id))
+        read = await request.run(lambda books: MarkBook(books).read(account_id))
         seen = _look_at(request.gateway) if account_id is None else ()
         # A digest, since a count would tell holders more than that something changed.
         mark = hashlib.sha256(repr((read, seen)).encode()).hexdigest()[:16]
@@ -101,17 +96,6 @@ async def _answer(request: ConsoleRequest, route: Route) -> Reply:
     if isinstance(reply, Answer) and reply.body is not None:
         return replace(reply, body=dumps_lenient(reply.body))
     return reply
-
-
-def _read_row(books: Books, account_id: int | None) -> tuple[object, ...]:
-    now_ms = books.clock()
-    if account_id is None:
-        # One slot back: the observer writes the last sums of a slot a moment after its end.
-        wanted = {"slot": now_ms // SLOT_MS - 1, "hour": now_ms // HOUR_MS - 1}
-        return tuple(books.read_one(_SQL["all accounts"], wanted))
-    return tuple(
-        books.read_one(_SQL["an account"], {"account": account_id, "day": now_ms // DAY_MS - 1})
-    )
 
 
 def _look_at(gateway: Gateway) -> tuple[object, ...]:

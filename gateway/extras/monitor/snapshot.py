@@ -13,7 +13,7 @@ from gateway.config.records import Config
 from gateway.extras.operations import health
 from gateway.extras.operations.health import UpstreamState
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import Value, read_script
+from gateway.ledger.sql.database import Part, Value, read_script
 
 LATELY_MS: Final = 10 * MINUTE_MS
 """How far back calls are looked for: those that began earlier count in no rate, and as none of the slowest."""
@@ -78,33 +78,37 @@ _SNAPSHOT: Final = Fields[Snapshot](
 )
 
 
-def read_snapshot(books: Books, config: Config) -> Snapshot:
-    """Read what is shown. Raises LedgerError."""
-    now_ms = books.clock()
-    lately: dict[str, Value] = {"first": find_first_id(now_ms - LATELY_MS)}
-    with books.reading():
-        flying = {name: int(count) for name, count in books.fetch(_SQL["count in flight"])}
+class SnapshotBook(Part):
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._books = books
+
+    def read(self, config: Config) -> Snapshot:
+        """Read what is shown, of one state of the ledger. Raises LedgerError."""
+        fetch, now_ms = self._database.fetch, self._database.clock()
+        lately: dict[str, Value] = {"first": find_first_id(now_ms - LATELY_MS)}
         since = {**lately, "since": now_ms - MINUTE_MS}
-        calls, input_tokens, output_tokens, charged = map(int, books.read_one(_SQL["rates"], since))
-        return Snapshot(
-            at_ms=now_ms,
-            currency=config.billing.currency,
-            in_flight=sum(flying.values()),
-            calls=calls,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            charged_nano=charged,
-            providers=_list_providers(books, config, flying),
-            longest=[Call(*row) for row in books.fetch(_SQL["in flight"], {"limit": MOST})],
-            slowest=[Call(*row) for row in books.fetch(_SQL["slowest"], {**lately, "limit": MOST})],
-            balances=[
-                Balance(name, int(balance), int(charged))
-                for name, balance, charged in books.fetch(
-                    _SQL["lowest balances"],
-                    {"hour": now_ms // HOUR_MS - HOURS_PER_DAY, "limit": MOST},
-                )
-            ],
-        )
+        with self._database.snapshot():
+            flying = {name: int(count) for name, count in fetch(_SQL["count in flight"])}
+            rates = map(int, self._database.read_one(_SQL["rates"], since))
+            calls, input_tokens, output_tokens, charged_nano = rates
+            return Snapshot(
+                at_ms=now_ms,
+                currency=config.billing.currency,
+                in_flight=sum(flying.values()),
+                calls=calls,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                charged_nano=charged_nano,
+                providers=_list_providers(self._books, config, flying),
+                longest=[Call(*row) for row in fetch(_SQL["in flight"], {"limit": MOST})],
+                slowest=[Call(*row) for row in fetch(_SQL["slowest"], {**lately, "limit": MOST})],
+                balances=self._list_balances(now_ms // HOUR_MS - HOURS_PER_DAY),
+            )
+
+    def _list_balances(self, hour: int) -> list[Balance]:
+        rows = self._database.fetch(_SQL["lowest balances"], {"hour": hour, "limit": MOST})
+        return [Balance(name, int(balance), int(charged)) for name, balance, charged in rows]
 
 
 def _list_providers(books: Books, config: Config, flying: dict[str, int]) -> list[ProviderLine]:

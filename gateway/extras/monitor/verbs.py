@@ -16,7 +16,7 @@ from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, flag, verb
 from gateway.extras.monitor.screen import QUIT, draw, full_screen, reading_keys
-from gateway.extras.monitor.snapshot import Snapshot, describe, read_snapshot
+from gateway.extras.monitor.snapshot import Snapshot, SnapshotBook, describe
 
 Show = Callable[[Snapshot], object]
 _PAGE: Final = (160, 60)
@@ -53,7 +53,7 @@ def top(command: Command, every: int, *, once: bool) -> int:
             show, wait = stack.enter_context(_take_terminal(command.output.out, every))
         else:
             show, wait = partial(_print, command), rest
-        look(partial(read_snapshot, books, command.config), show, wait)
+        look(partial(SnapshotBook(books).read, command.config), show, wait)
     return ExitCode.OK
 
 

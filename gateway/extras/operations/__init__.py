@@ -6,6 +6,7 @@ health   judges providers by their latest calls; latencies, refusals
 needs    what an operator has to see to, for the console's overview
 verbs    the two commands
 console  where the console is, for operators: health, how providers answer, refusals, audit, the log of events
+costs    likewise: charges, costs and the margin
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from gateway.extension import Extra
 
 
 def _add_to_console() -> object:
+    from gateway.extras.operations import costs  # noqa: F401 - the decorators of handlers
     from gateway.extras.operations.console import ADDITION
 
     return ADDITION

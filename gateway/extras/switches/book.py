@@ -20,10 +20,6 @@ _EVENTS: Final = """
     SELECT at_ms, actor, action, target, detail FROM events
     WHERE action IN ('model.off', 'model.on', 'provider.off', 'provider.on') ORDER BY id
 """
-MAX_NEAR: Final = 3
-"""Names that the error about an unknown one suggests."""
-_LIKE: Final = 0.5
-"""How like a name it has to be."""
 
 
 class SwitchBook(Part):
@@ -89,13 +85,11 @@ def switch_on(books: Books, config: Config, kind: Kind, name: str) -> bool:
 
 
 def _tell_unknown(config: Config, kind: Kind, name: str) -> NotFound:
-    import difflib  # 0.2 MiB, for errors only
+    from gateway.api.admission import find_similar  # for errors only
 
-    by_word = {one.lower(): one for one in list_names(config, kind)}
+    names = {one: one for one in list_names(config, kind)}
     if kind == "model":
-        by_word |= {word.lower(): one.id for one in config.models.values() for word in one.aliases}
-    asked = name.lower()[: checks.MAX_MODEL_CHARS]
-    words = difflib.get_close_matches(asked, by_word, n=MAX_NEAR, cutoff=_LIKE)
-    near = dict.fromkeys(f"'{by_word[word]}'" for word in words)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`check` lists them"
+        names |= {word: one.id for one in config.models.values() for word in one.aliases}
+    similar = find_similar(name, [*names])
+    hint = f"did you mean '{names[similar]}'?" if similar else "`check` lists them"
     return NotFound(f"there is no {kind} '{name}' in gateway.toml; {hint}")

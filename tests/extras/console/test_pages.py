@@ -96,9 +96,11 @@ def test_every_export_is_imported() -> None:
         for one in names.split(", ")
     }
     exported = {one for text in SCRIPTS.values() for one in EXPORT.findall(text)}
-    assert exported - imported - {"unsay", "seconds", "renewals"} == {*pages.split(), *added, *loaded}, (
-        "scripts of extras may use these"
-    )
+    assert exported - imported - {"unsay", "seconds", "renewals"} == {
+        *pages.split(),
+        *added,
+        *loaded,
+    }, "scripts of extras may use these"
 
 
 def test_every_class_that_is_styled_exists() -> None:

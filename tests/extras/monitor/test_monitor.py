@@ -22,8 +22,8 @@ from gateway.extras.monitor.snapshot import (
     Call,
     ProviderLine,
     Snapshot,
+    SnapshotBook,
     describe,
-    read_snapshot,
 )
 from gateway.extras.monitor.verbs import look
 from gateway.extras.operations.health import judge
@@ -109,9 +109,9 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
         pending = ledger.hold(key, admission(id_=pending_id, started_ms=NOW_MS - MINUTE_MS))
         await ledger.wait_admitted(pending)
         with place.open_books() as books:
-            seen = read_snapshot(books, config)
+            seen = SnapshotBook(books).read(config)
         with place.open_books(now_ms=NOW_MS + 30 * HOUR_MS) as books:
-            assert read_snapshot(books, config).balances == []
+            assert SnapshotBook(books).read(config).balances == []
         await ledger.settle(pending, settlement(5))
     assert (seen.in_flight, seen.calls, seen.charged_nano) == (1, 1, 5)
     assert (seen.input_tokens, seen.output_tokens) == (100, 50)

@@ -1,4 +1,4 @@
--- Statements of `renewer`: a row that differs as soon as something happened that pages show.
+-- Statements of `marks`: a row that differs as soon as something happened that pages show.
 
 -- Charges and credits, calls that began or ended, changes by people, and what the observer counted.
 --: all accounts
