@@ -149,7 +149,10 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
         latencies = {name: _measure_latency(books, today, count) for name, count in PERIODS.items()}
         audit = request.console.process.last_audit
         report = None if audit is None else audit.report
-        needs = list(list_needs(books, request.gateway, report, _find_uncosted(models)))
+        overdrawn, uncosted = RankBook(books).find_overdrawn(), _find_uncosted(models)
+        needs = list(
+            list_needs(books, request.gateway, report, overdrawn=overdrawn, uncosted=uncosted)
+        )
     models.sort(key=lambda row: (-row[1].cost_nano, row[0]))
     body = {
         "currency": request.gateway.config.billing.currency,

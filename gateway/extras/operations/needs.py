@@ -20,7 +20,6 @@ NAMED: Final = 3
 """How many of the accounts or models a need names."""
 BACKUP_DAYS: Final = 7
 """The age at which a backup is old, where alerts have no setting of their own: a week."""
-_OVERDRAWN: Final = "SELECT name FROM accounts WHERE balance_nano < 0 ORDER BY balance_nano, name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,18 @@ class Need:
 
 
 def list_needs(
-    books: Books, gateway: Gateway, audit: AuditReport | None, uncosted: Sequence[str]
+    books: Books,
+    gateway: Gateway,
+    audit: AuditReport | None,
+    *,
+    overdrawn: Sequence[str],
+    uncosted: Sequence[str],
 ) -> Iterator[Need]:
     """Yield what needs doing, the most urgent first.
 
     Args:
         audit: the last full audit of this process.
+        overdrawn: accounts with less than nothing.
         uncosted: models with calls whose cost is unknown.
     """
     if audit is not None and not audit.ok:
@@ -50,7 +55,9 @@ def list_needs(
     if reload is not None and not reload.ok:
         yield Need("reload_refused", "gateway.toml was refused at the last reload.")
     yield from _find_failing(books, gateway)
-    yield from _find_overdrawn(books)
+    if overdrawn:
+        accounts = "1 account is" if len(overdrawn) == 1 else f"{len(overdrawn)} accounts are"
+        yield Need("overdrawn", f"{accounts} overdrawn.", overdrawn[:NAMED])
     if uncosted:
         message = "What providers bill for some models is unknown."
         yield Need("cost_unknown", message, uncosted[:NAMED])
@@ -73,13 +80,6 @@ def _find_failing(books: Books, gateway: Gateway) -> Iterator[Need]:
         for problem in {key.problem for key in provider.keys if key.problem}:
             text = f"A key of provider {name} was not renewed: {problem}."
             yield Need("key_not_renewed", text, (name,))
-
-
-def _find_overdrawn(books: Books) -> Iterator[Need]:
-    names = [name for (name,) in books.fetch(_OVERDRAWN)]
-    if names:
-        accounts = "1 account is" if len(names) == 1 else f"{len(names)} accounts are"
-        yield Need("overdrawn", f"{accounts} overdrawn.", names[:NAMED])
 
 
 def tell_old_backup(books: Books, backup_days: int) -> str | None:

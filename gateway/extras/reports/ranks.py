@@ -26,6 +26,7 @@ RANKS: Final[Mapping[str, str]] = {
 }
 """SQL of the amount by which accounts are ranked."""
 _ALL_BALANCES: Final = f"SELECT {sum_parts('balance_nano')} FROM accounts"  # noqa: S608
+_OVERDRAWN: Final = "SELECT name FROM accounts WHERE balance_nano < 0 ORDER BY balance_nano, name"
 MAX_DAYS: Final = 1_000_000
 """The rank of a balance that nothing is spent from, after all others."""
 
@@ -34,6 +35,10 @@ class RankBook(Part):
     def find_top(self, first_day: int, count: int) -> list[str]:
         """Return the names of the accounts with calls since a day that spent most."""
         return [name for (name,) in self._database.fetch(_SQL["top"], (first_day, count))]
+
+    def find_overdrawn(self) -> list[str]:
+        """Return the names of the accounts with less than nothing, the least first."""
+        return [name for (name,) in self._database.fetch(_OVERDRAWN)]
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
         """Return a number of each account by its id, the largest first; by name it is 0."""

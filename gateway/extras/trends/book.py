@@ -22,7 +22,7 @@ class TrendBook(Part):
         whole = Span(span.before.first_ms, span.end_ms, span.step_ms)
         with self._database.snapshot():
             names: dict[int, str] = dict(self._database.read_rows(_NAMES))
-            calls = rows.read_calls(self._database, chosen, whole)
+            calls = rows.RowBook(self._database).read(chosen, whole)
             if calls is not None:
                 return rows.compute(calls, span, names)
             span = make_span(first_ms, end_ms, HOUR_MS)

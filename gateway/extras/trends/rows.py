@@ -12,7 +12,7 @@ from gateway.extras.reports.filters import IN_RANGE, INDEXES, choose_index
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.trends.records import DIMENSIONS, Span, Step, Trends, find_slower
 from gateway.ledger.observation_records import Latency
-from gateway.ledger.sql.database import Database, Value
+from gateway.ledger.sql.database import Part, Value
 
 MAX_CALLS: Final = 40_000
 """The most calls that are read, in the span and the one before: each takes the books' thread some µs."""
@@ -36,25 +36,28 @@ Call = tuple[int, int | None, int, str, int, str, str]
 """The values of `_COLUMNS`."""
 
 
-def read_calls(database: Database, chosen: CallFilter, span: Span) -> list[Call] | None:
-    """Return the calls that began in a span and ended; None if they are too many."""
-    index = choose_index(chosen)
-    source, first, id_ = INDEXES[index]
-    # Only what the index does not have, so that those that are counted are not looked at.
-    other = "AND requests.provider = :provider" if chosen.provider and index != "provider" else ""
-    parts = {"source": source, "chosen": f"{first} {IN_RANGE.format(id=id_)} {other}"}
-    values: dict[str, Value] = {
-        "account": chosen.account_id,
-        "provider": chosen.provider,
-        "model": chosen.model,
-        "key": None,
-        "low": find_first_id(span.first_ms),
-        "high": find_first_id(span.end_ms),
-        "limit": MAX_CALLS + 1,
-    }
-    if database.read_number(_COUNT.format(**parts), values) > MAX_CALLS:
-        return None
-    return list(zip(*database.read_columns(_CALLS.format(**parts), values), strict=True))
+class RowBook(Part):
+    def read(self, chosen: CallFilter, span: Span) -> list[Call] | None:
+        """Return the calls that began in a span and ended; None if they are too many."""
+        index = choose_index(chosen)
+        source, first, id_ = INDEXES[index]
+        # Only what the index does not have, so that those that are counted are not looked at.
+        other = (
+            "AND requests.provider = :provider" if chosen.provider and index != "provider" else ""
+        )
+        parts = {"source": source, "chosen": f"{first} {IN_RANGE.format(id=id_)} {other}"}
+        values: dict[str, Value] = {
+            "account": chosen.account_id,
+            "provider": chosen.provider,
+            "model": chosen.model,
+            "key": None,
+            "low": find_first_id(span.first_ms),
+            "high": find_first_id(span.end_ms),
+            "limit": MAX_CALLS + 1,
+        }
+        if self._database.read_number(_COUNT.format(**parts), values) > MAX_CALLS:
+            return None
+        return list(zip(*self._database.read_columns(_CALLS.format(**parts), values), strict=True))
 
 
 @dataclass(slots=True)

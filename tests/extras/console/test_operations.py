@@ -16,6 +16,7 @@ from gateway.admin.fields import name_process
 from gateway.base.process import find_version
 from gateway.config.records import Reload
 from gateway.extras.operations.needs import list_needs
+from gateway.extras.reports.ranks import RankBook
 from gateway.extras.signins import signin
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError
@@ -239,7 +240,15 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
     monkeypatch.setattr(type(gateway.ledger), "writable", False)
     with console.open_books() as books:
         books.entries.correct(OTHER, -(10**12), note="all")
-        told = list(list_needs(books, gateway, AuditReport(ok=False), ["large"]))
+        told = list(
+            list_needs(
+                books,
+                gateway,
+                AuditReport(ok=False),
+                overdrawn=RankBook(books).find_overdrawn(),
+                uncosted=["large"],
+            )
+        )
     assert [(one.code, *one.names) for one in told] == [
         ("audit_failed",), ("ledger_unwritable",), ("reload_refused",),
         ("provider_failing", "literal"), ("key_not_renewed", "literal"), ("overdrawn", OTHER),
