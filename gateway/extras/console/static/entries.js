@@ -16,7 +16,7 @@ export function entryTable(entries, ofAll) {
       ofAll && { label: "Account", cell: (entry) => accountLink(entry.account) },
       { label: "Kind", cell: (entry) => (entry.kind === "charge" ? entry.kind : badge(entry.kind, "good")) },
       { label: "Amount", exact: (entry) => entry.kind !== "charge", money: (entry) => entry.amount },
-      { label: "Balance after", exact: true, money: (entry) => entry.balance_after },
+      { label: "Balance after", cents: true, money: (entry) => entry.balance_after },
       { label: "For", class: "wide", cell: (entry) => reason(entry) },
     ].filter(Boolean),
     rows: entries,
