@@ -10,6 +10,7 @@ import gc
 import itertools
 import os
 import random
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -59,6 +60,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def sigint() -> Iterator[None]:
+    """Restore SIGINT, which a shell ignores for background jobs and children inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -119,14 +119,6 @@ def test_a_full_disk_behind_stdout_is_no_traceback(cli: Cli, alice: str) -> None
         r"python -m gateway: No space left on device\n",
         answer.err,
     )
-
-
-@pytest.fixture
-def sigint() -> Iterator[None]:
-    """Restore SIGINT, which a shell ignores for background jobs and children inherit."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.slow

@@ -159,7 +159,10 @@ def on_terminal(
             while b"No calls today" not in shown:
                 shown += os.read(ours, 4096)
             os.write(ours, keys)
-            code = process.wait(20)
+            try:
+                code = process.wait(60)
+            finally:
+                process.kill()
         assert termios.tcgetattr(theirs) == modes, "keys are echoed again"
         os.write(theirs, b"\n")  # so that there is something to read
         shown += os.read(ours, 4096)
@@ -170,6 +173,7 @@ def on_terminal(
     return run
 
 
+@pytest.mark.usefixtures("sigint")
 @pytest.mark.parametrize("keys", [b"q", b"\x03"], ids=["q", "ctrl-c"])
 def test_a_key_ends_it_and_gives_the_terminal_back(
     on_terminal: Callable[[bytes], tuple[int, str]], keys: bytes
