@@ -193,16 +193,12 @@ def test_no_arrow_leads_upward_inside_a_folder(folder: str) -> None:
 def test_an_extra_can_be_taken_away() -> None:
     """The core and the other extras do not know it: no import, and no string that is its name.
 
-    An extra that adds to another one imports that one, and what it needs, where it is there.
-
     Wire formats have words of their own, which some extras are named after.
     """
     for name, path in MODULES.items():
         own = "/".join(name.split("/")[:2])
         extra = find_extras().get(own.removeprefix("extras/"))
-        added = () if extra is None else extra.adds
-        hosts = [one for one in map(find_extras().get, added) if one is not None]
-        needed = {*added, *(one for host in (extra, *hosts) if host for one in host.needs)}
+        needed = () if extra is None else (*extra.needs, *extra.adds)
         others = {f"extras/{one}" for one in EXTRAS} - {own, *(f"extras/{one}" for one in needed)}
         imported = {"/".join(one.split("/")[:2]) for one in find_imports(ast.walk(parse(path)))}
         constants = (one.value for one in ast.walk(parse(path)) if isinstance(one, ast.Constant))

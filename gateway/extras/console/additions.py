@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Literal
 from gateway.extension import find_added
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from gateway.api.call import Call
     from gateway.api.state import Gateway
     from gateway.config.records import Billing, Config
     from gateway.extras.console.lists import Json
-    from gateway.extras.console.routes import Caller, ConsoleRequest, Reply, Route
+    from gateway.extras.console.routes import ConsoleRequest, Reply, Route
     from gateway.extras.console.state import ConsoleState
     from gateway.ledger.sql.books import Books
 
@@ -47,13 +45,6 @@ class Credential:
 
 class Renewer:
     """Answers the requests by which pages renew what they show. An extra may offer another one."""
-
-    async def find_caller(
-        self,
-        http: web.Request,  # noqa: ARG002 - another one needs it
-        find: Callable[[], Coroutine[object, None, Caller]],
-    ) -> Caller:
-        return await find()
 
     async def answer(self, request: ConsoleRequest, route: Route) -> Reply:
         return await route.handler(request)

@@ -102,14 +102,13 @@ async def _serve(
     # Before the caller is looked up: another site must not learn who is signed in.
     if not callers.read_tokens(http):  # a browser sends no token by itself
         _check_origin(http, gateway, is_change=is_change)
-    is_renewal = callers.RENEWAL in http.headers and not is_change
-    renewers = gateway.find_offers(Renewer) if is_renewal else ()
-    renewer = renewers[0] if renewers else Renewer()
-    request = await _admit(http, call, route, console, renewer)
+    request = await _admit(http, call, route, console)
     # Only sign-in routes have no role; they have their own throttles.
     if is_change and route.role != "none":
         _limit_changes(request)
-    answer = await renewer.answer(request, route)
+    is_renewal = callers.RENEWAL in http.headers and not is_change
+    renewers = gateway.find_offers(Renewer) if is_renewal else ()
+    answer = await (renewers[0] if renewers else Renewer()).answer(request, route)
     if is_change:
         await _refresh(gateway)
     if isinstance(answer, web.StreamResponse):
@@ -142,10 +141,10 @@ def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> No
 
 
 async def _admit(
-    http: web.Request, call: Call, route: Route, console: ConsoleState, renewer: Renewer
+    http: web.Request, call: Call, route: Route, console: ConsoleState
 ) -> ConsoleRequest:
     """Find the caller, check the role and read the body. Raises ConsoleError."""
-    caller = await renewer.find_caller(http, partial(callers.find_caller, http, call, console))
+    caller = await callers.find_caller(http, call, console)
     _check_role(route, caller)
     # Behind the check: the connection of somebody who is refused may be closed for others.
     if caller is not None:

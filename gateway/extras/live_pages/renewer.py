@@ -12,54 +12,58 @@ import hashlib
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import replace
 from functools import partial
-from typing import Final, Generic, TypeVar
-
-from aiohttp import web
+from typing import Final
 
 from gateway.api.state import Gateway
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.extras.console.additions import Renewer
-from gateway.extras.console.routes import Answer, Caller, ConsoleRequest, Reply, Route
+from gateway.extras.console.routes import Answer, ConsoleRequest, Reply, Route
 from gateway.extras.live_pages.marks import MarkBook
-
-Made = TypeVar("Made")
 
 SHARED_SECONDS: Final = 4.0
 """How long one reply serves all who ask for the same. A page shows nothing later than by this and its own pause."""
+MAX_SHARED: Final = 1000
+"""The most replies that are kept at once: others are made for one request."""
 UNSHARED: Final = (".csv", "/receipt", "/live")
 """The ends of paths whose replies are made for one request, or are shared already."""
 
 
-class _Shared(Generic[Made]):
-    """What was made a moment ago, or is being made, for all who ask for the same."""
+class _Shared:
+    """Replies that were made a moment ago, or are being made, for all who ask for the same."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[float, asyncio.Task[Made]]] = {}
+        self._kept: dict[Hashable, tuple[float, asyncio.Task[Reply]]] = {}
+        """With the time until which each of them serves, the oldest first."""
 
-    async def get(self, key: Hashable, make: Callable[[], Coroutine[object, None, Made]]) -> Made:
+    async def get(self, key: Hashable, make: Callable[[], Coroutine[object, None, Reply]]) -> Reply:
         loop = asyncio.get_running_loop()
-        now_seconds = loop.time()
-        until_seconds, task = self._kept.get(key, (0.0, None))
-        if task is None or until_seconds < now_seconds:
-            self._kept = {other: one for other, one in self._kept.items() if one[0] >= now_seconds}
+        self._drop_old(loop.time())
+        if key not in self._kept:
+            if len(self._kept) >= MAX_SHARED:
+                return await make()
             task = loop.create_task(make())
-            self._kept[key] = now_seconds + SHARED_SECONDS, task
+            self._kept[key] = loop.time() + SHARED_SECONDS, task
+            task.add_done_callback(partial(self._drop_failed, key))
         # Shielded: others wait for it, too, when whoever asked first goes away.
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._kept[key][1])
+
+    def _drop_old(self, now_seconds: float) -> None:
+        while self._kept:
+            oldest = next(iter(self._kept))
+            if self._kept[oldest][0] >= now_seconds:
+                return
+            del self._kept[oldest]
+
+    def _drop_failed(self, key: Hashable, task: asyncio.Task[Reply]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            self._kept.pop(key, None)
 
 
 class Sharing(Renewer):
     def __init__(self) -> None:
-        self._callers = _Shared[Caller]()
-        self._replies = _Shared[Reply]()
+        self._replies = _Shared()
         self._marks: dict[int | None, str] = {}
         """The latest mark of each account, and of all of them under None."""
-
-    async def find_caller(
-        self, http: web.Request, find: Callable[[], Coroutine[object, None, Caller]]
-    ) -> Caller:
-        """Return who sends a request with these headers; one whose session ends is known for a moment more."""
-        return await self._callers.get((http.remote, http.raw_headers), find)
 
     async def show_mark(self, request: ConsoleRequest) -> Reply:
         """Show a mark of what the caller may see: of all accounts, or of its own."""
@@ -71,10 +75,9 @@ class Sharing(Renewer):
         """Answer as the handler does, or did a moment ago for somebody who sees the same."""
         if request.session is None or route.path.endswith(UNSHARED):
             return await route.handler(request)
-        signin, mark = request.session.signin, self._marks.get(_find_scope(request))
-        is_same = route.role == "operator"
-        who = None if is_same else (signin.key, request.account.operator)
-        key = (who, mark, request.http.path_qs)
+        # All operators see the same there; other replies may tell of the session, too.
+        who = None if route.role == "operator" else request.session.id
+        key = (who, self._marks.get(_find_scope(request)), request.http.path_qs)
         return await self._replies.get(key, partial(_answer, request, route))
 
     async def _read_mark(self, request: ConsoleRequest, account_id: int | None) -> Reply:

@@ -22,6 +22,7 @@ def _add_to_console() -> object:
 
 
 EXTRA = Extra(
+    needs=("reports",),
     adds={"console": _add_to_console},
     words={
         "providers": "Show how the providers answer: calls, failures, the last error, latencies.",

@@ -191,7 +191,8 @@ class Stage:
         return "\n".join(" | ".join(row[name] for name in wanted) for row in rows)
 
     async def read_buttons(self, _: str) -> str:
-        buttons = self.page.locator("main").get_by_role("button")
+        all_of_page = self.page.locator("main").get_by_role("button")
+        buttons = all_of_page.and_(self.page.locator(":not(.live *)"))  # an extra's, on some pages
         return " | ".join(await buttons.all_inner_texts())
 
     async def read_texts(self, selector: str) -> str:
@@ -244,6 +245,9 @@ VERBS: Final[dict[str, Callable[[Stage, str], Awaitable[object]]]] = {
     "see none": lambda stage, text: expect(
         stage.page.locator("main, dialog").get_by_text(text)
     ).to_have_count(0),
+    "see two": lambda stage, text: expect(
+        stage.page.locator("main").get_by_text(text)
+    ).to_have_count(2),
     "see just no": lambda stage, text: expect(
         stage.page.get_by_text(text, exact=True)
     ).to_have_count(0),
