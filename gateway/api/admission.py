@@ -186,8 +186,9 @@ MAX_COMPARED: Final = 16
 def find_problem(gateway: Gateway, key: Key, name: str) -> str:
     """Return why the gateway does not serve the model, as far as this key may know."""
     models = gateway.routes.models
-    if name not in models and name in gateway.config.models and key.allows(name):
-        return "is switched off here; the operator can say why."
+    for one in gateway.config.models.values():
+        if name in (one.id, *one.aliases) and one.id not in models and key.allows(one.id):
+            return "is switched off here; the operator can say why."
     known = [id_ for id_ in models if key.allows(id_)] if len(name) <= MAX_COMPARED_CHARS else []
     similar = find_similar(name, known)
     return f"does not exist here; did you mean '{similar}'?" if similar else "does not exist here."

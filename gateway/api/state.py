@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.providers import ProviderState
 from gateway.upstream.routing import Routes
+
+log = logging.getLogger("gateway.state")
 
 Offer = TypeVar("Offer")
 
@@ -98,7 +101,11 @@ class Gateway:
         # After the swap, so that no new request finds a closed provider.
         before.close(but=routes)
         for extra in self.extras:
-            extra.reconfigure()
+            try:
+                extra.reconfigure()
+            except Exception:
+                # The configuration is in force by then, so a bug of one extra must not look like a refusal.
+                log.exception("an extra failed to follow the configuration")
 
     def close(self) -> None:
         """Close all connections and threads, at the very end."""

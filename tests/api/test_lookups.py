@@ -119,7 +119,7 @@ NOT_HERE = "does not exist here."
 
 
 def find(name: str, *allowed: str) -> str:
-    models = dict.fromkeys((*ON, OFF))
+    models = {id_: SimpleNamespace(id=id_, aliases=(f"old-{id_}",)) for id_ in (*ON, OFF)}
     config = SimpleNamespace(models=models)
     routes = SimpleNamespace(models=dict.fromkeys(ON))
     key = Key("k", Account(1, "a", False, 5), KeyTerms(allowed or None), Line("k"))
@@ -131,6 +131,8 @@ def find(name: str, *allowed: str) -> str:
     [
         (OFF, [], IS_OFF),
         (OFF, [OFF], IS_OFF),
+        (f"old-{OFF}", [], IS_OFF),
+        (f"old-{OFF}", ["qwen3-8b"], NOT_HERE),
         (OFF, ["qwen3-8b"], NOT_HERE),
         ("qwen3-8", ["gpt-4o"], NOT_HERE),
         ("qwen3-8", ["qwen3-8b"], "does not exist here; did you mean 'qwen3-8b'?"),

@@ -46,8 +46,12 @@ class Switches:
             off = await asyncio.to_thread(_read, self._gateway.config.storage.location)
             if off == self._off:
                 return
-            self._off = off
-            await self._gateway.reconfigure()
+            before, self._off = self._off, off
+            try:
+                await self._gateway.reconfigure()
+            except BaseException:
+                self._off = before  # so that the next look tries again
+                raise
         log.info(
             "switched off: %s", ", ".join(f"{one.kind} {one.name}" for one in off) or "nothing"
         )
@@ -71,8 +75,15 @@ class Switches:
                 await self.refresh()
             except LedgerError as error:
                 log.warning("what is switched off could not be read, and is read again: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
-                self._told.set()
+            except Exception:
+                # A bug must not leave a process that serves deaf to switches.
+                log.exception(
+                    "what is switched off could not be brought into force, and is tried again"
+                )
+            else:
+                continue
+            await asyncio.sleep(RETRY_SECONDS)
+            self._told.set()
 
 
 def switch(config: Config, off: Iterable[Switch]) -> Config:

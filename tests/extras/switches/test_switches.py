@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from gateway.api.state import Gateway
+from gateway.config.records import Config
 from gateway.extras.switches.book import SwitchBook, switch_off, switch_on
 from gateway.extras.switches.serving import Switches, switch
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -65,6 +70,31 @@ async def test_a_gateway_hears_a_switch_and_keeps_it(tmp_path: Path) -> None:
         assert await list_served(served, secret) == ["demo/echo"]
         await run(process, "model", "on", LARGE)
         assert (await served.complete(secret, model=LARGE)).status == 200
+
+
+async def test_a_switch_that_failed_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_served(tmp_path) as served:
+        gateway = served.gateway
+        assert gateway is not None
+        (switches,), reconfigure = gateway.find_offers(Switches), type(gateway).reconfigure
+        tries: list[bool] = []
+
+        async def fail_once(self: Gateway, read: Config | None = None) -> None:
+            tries.append(True)
+            if len(tries) == 1:
+                raise RuntimeError("can't start new thread")
+            await reconfigure(self, read)
+
+        monkeypatch.setattr(type(gateway), "reconfigure", fail_once)
+        with served.open_books() as books:
+            switch_off(books, gateway.config, "model", LARGE, "")
+        async with asyncio.timeout(30):
+            while LARGE in gateway.routes.models:
+                with suppress(RuntimeError):
+                    await switches.refresh()
+        assert len(tries) > 1
 
 
 async def test_a_call_in_flight_ends_at_a_provider_that_is_off(
