@@ -26,7 +26,7 @@ class TrendBook(Part):
             if calls is not None:
                 return rows.compute(calls, span, names)
             span = make_span(first_ms, end_ms, HOUR_MS)
-            if sums.are_known(chosen, span, self._database.clock()):
+            if sums.can_tell(chosen) and sums.are_kept(span, self._database.clock()):
                 return sums.SumBook(self._database).compute(chosen, span, config, names)
         raise Refused(
             f"more than {rows.MAX_CALLS:,} calls of this time and the one before match; choose a shorter"

@@ -44,7 +44,7 @@ def show_trends(books: Books, request: ConsoleRequest) -> Answer:
         "kinds": {kind: _label(kind) for kind in kinds},
         "steps": [{"at": format_iso(one.at_ms), **_describe(one)} for one in trends.steps],
         "total": _describe(trends.total),
-        "before": _describe(trends.before),
+        "before": trends.before and _describe(trends.before),
         "slower": {
             dimension: {
                 "count": len(one.groups),

@@ -114,7 +114,7 @@ class Trends:
     steps: Sequence[Step]
     """Those with calls, in order."""
     total: Step
-    before: Step
-    """The span before."""
+    before: Step | None
+    """The span before; None if it is not known."""
     slower: Mapping[Dimension, Slower]
     """Dimensions that could be compared."""

@@ -33,23 +33,30 @@ COMPARED_MS: Final = DAY_MS + HOUR_MS
 Counts = Mapping[int | str, list[LatencyCount]]
 
 
-def are_known(chosen: CallFilter, span: Span, now_ms: int) -> bool:
-    """Return whether the sums have these calls: of accounts they know neither provider nor model."""
-    is_one = chosen.account_id is None or (chosen.provider is None and chosen.model is None)
-    return is_one and span.first_ms >= now_ms - KEPT_MS
+def can_tell(chosen: CallFilter) -> bool:
+    """Return whether the sums know these filters: of accounts they know neither provider nor model."""
+    return chosen.account_id is None or (chosen.provider is None and chosen.model is None)
+
+
+def are_kept(span: Span, now_ms: int) -> bool:
+    return span.first_ms >= now_ms - KEPT_MS
 
 
 class SumBook(Part):
     def compute(
         self, chosen: CallFilter, span: Span, config: Config, names: Mapping[int, str]
     ) -> Trends:
-        """Compute the trends of a span of hours. In a snapshot."""
+        """Compute the trends of a span of hours. In a snapshot.
+
+        A span before of which not all sums are kept is left out: the rest of it would look like few calls.
+        """
         values = {**_narrow(chosen, config), **_bound(span)}
         earlier = {**values, **_bound(span.before)}
         steps, total = self._read_steps(values)
-        _, before = self._read_steps(earlier)
+        is_kept = are_kept(span.before, self._database.clock())
+        before = self._read_steps(earlier)[1] if is_kept else None
         slower: dict[Dimension, Slower] = {}
-        if span.end_ms - span.first_ms <= COMPARED_MS:
+        if is_kept and span.end_ms - span.first_ms <= COMPARED_MS:
             models = _find_models(config)
             find_names: dict[Dimension, Callable[[int | str], Iterable[str]]] = {
                 "account": lambda id_: [names[int(id_)]],

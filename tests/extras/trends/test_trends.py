@@ -20,6 +20,7 @@ from gateway.extras.trends.records import Trends
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.records import Refused
 from gateway.ledger.serving.observer import Observations
+from gateway.ledger.sql.observations import KEPT_MS
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
@@ -111,7 +112,12 @@ def test_who_became_slower_is_found(
     assert sum(step.calls for step in trends.steps) == trends.total.calls
     (slow, steady) = (read(CallFilter(books.accounts.find_id(name))) for name in ("a0", "a1"))
     assert (slow.total.latency.total_p95_ms or 0) > 3 * (steady.total.latency.total_p95_ms or 0)
-    assert read(CallFilter(), 12).before.calls == 0
+    assert (before := read(CallFilter(), 12).before)
+    assert before.calls == 0
+    monkeypatch.setattr(books, "clock", lambda: END_MS - 6 * HOUR_MS + KEPT_MS)
+    late = read(CallFilter())
+    assert late.total == trends.total
+    assert (late == trends) if limit > 100 else (late.before, late.slower) == (None, {})
 
 
 def test_what_neither_rows_nor_sums_tell_is_refused(

@@ -136,23 +136,24 @@ const span = (ms) => (ms === null ? "–" : `${seconds(ms)} s`);
 /** The sentence above the chart: the times, beside those of the span before. */
 function conclude({ total, before }) {
   const now = total.total_p50_ms === null ? "No complete reply" : `Half of the replies took up to ${span(total.total_p50_ms)}`;
-  return before.total_p50_ms === null || total.total_p50_ms === null ? now : `${now}, ${span(before.total_p50_ms)} in the span before`;
+  return (before?.total_p50_ms ?? null) === null || total.total_p50_ms === null ? now : `${now}, ${span(before.total_p50_ms)} in the span before`;
 }
 
 const summary = ({ total, before }) => figures([
-  ["Calls", count(total.calls), `${count(before.calls)} before`],
-  ["Failed", count(total.failed), `${count(before.failed)} before`],
-  ["First byte p50 / p95", percentiles(total.first_byte_p50_ms, total.first_byte_p95_ms), `${percentiles(before.first_byte_p50_ms, before.first_byte_p95_ms)} before`],
-  ["Total p50 / p95", percentiles(total.total_p50_ms, total.total_p95_ms), `${percentiles(before.total_p50_ms, before.total_p95_ms)} before`],
-]);
+  ["Calls", (one) => count(one.calls)],
+  ["Failed", (one) => count(one.failed)],
+  ["First byte p50 / p95", (one) => percentiles(one.first_byte_p50_ms, one.first_byte_p95_ms)],
+  ["Total p50 / p95", (one) => percentiles(one.total_p50_ms, one.total_p95_ms)],
+].map(([name, say]) => [name, say(total), before && `${say(before)} before`]));
 
 const TITLES = { account: "Accounts", provider: "Providers", model: "Models" };
 
-function slowerSection({ slower }, chosen) {
+function slowerSection({ before, slower }, chosen) {
   const shown = FILTERS.filter((name) => slower[name] && !chosen[name]);
   return section("Slower than in the span before",
     shown.length ? shown.map((name) => slowerList(name, slower[name])) : h("p", { class: "dim" },
-      FILTERS.some((name) => chosen[name]) ? "With these filters nothing else is compared." : "Draw over a span of up to a day, and it is compared with the one before."),
+      !before ? "The span before began more than 31 days ago, and its calls are many: nothing is compared with it."
+      : FILTERS.some((name) => chosen[name]) ? "With these filters nothing else is compared." : "Draw over a span of up to a day, and it is compared with the one before."),
     shown.length > 0 && h("p", { class: "dim" }, "p95 of the total then and now; the growth is that of p50 and p95 together. With five replies in both spans."));
 }
 
@@ -174,7 +175,7 @@ const kindTable = (view, chosen) => table({
   columns: [
     { label: "Failure", cell: ([kind, words]) => link(words, callsUrl(kind, view, chosen)) },
     { label: "Calls", right: true, cell: ([kind]) => count(view.total.failures[kind]) },
-    { label: "In the span before", right: true, cell: ([kind]) => count(view.before.failures[kind] ?? 0) },
+    { label: "In the span before", right: true, cell: ([kind]) => (view.before ? count(view.before.failures[kind] ?? 0) : "–") },
   ],
   rows: Object.entries(view.kinds),
 });
