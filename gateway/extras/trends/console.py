@@ -91,6 +91,8 @@ def _read_span(request: ConsoleRequest, now_ms: int) -> tuple[int, int]:
         end_ms = parse_moment_ms("to", last)
         end_ms += DAY_MS if len(last) == len("2026-05-14") else 0
     first_ms = end_ms - DAY_MS if first is None else parse_moment_ms("from", first)
+    if end_ms > now_ms + DAY_MS:
+        raise invalid_field("to", "'to' must be at most a day ahead.")
     if not 0 <= first_ms < end_ms:
         raise invalid_field("from", "'from' must be before 'to'.")
     if end_ms - first_ms > MAX_MS:
