@@ -55,7 +55,11 @@ def provider_on(command: Command, name: str) -> None:
 
 @verb("switches", "switches", "switches --json")
 def switches(command: Command) -> None:
-    command.show_list(list_switches(command.open_books(), command.config), SWITCH)
+    found = list_switches(command.open_books(), command.config)
+    if found or command.as_json or command.as_csv:
+        command.show_list(found, SWITCH)
+    else:
+        command.say("Nothing is switched off.")
 
 
 def _switch_off(command: Command, kind: Kind, name: str, note: str | None) -> None:
