@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import termios
 import tty
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final, TextIO
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn, TextIO
 
-from gateway.base.money import format_amount
+from gateway.base.money import NANO, format_amount
 from gateway.base.times import format_iso
 from gateway.cli.arguments import render_table
 from gateway.extras.monitor.snapshot import Call, Snapshot
 
 QUIT: Final = "q"
 """The key that ends it."""
+_CENT: Final = NANO // 100
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 _KEYS: Final = 64
 """Bytes of keys that are read at once."""
+_SIGNALLED: Final = 128
+"""The exit code of a signal is this and its number, as shells report it."""
 _SECONDS: Final = 60
 """Of the time that the rates are of."""
 _BEGIN: Final = "\x1b[?1049h\x1b[?25l"
@@ -102,10 +107,16 @@ def _make_tables(snapshot: Snapshot) -> Iterator[Table]:
     yield (
         (f">LOWEST BALANCE {snapshot.currency}", ">CHARGED, 24 H", "ACCOUNT"),
         [
-            (format_amount(one.balance_nano), format_amount(one.charged_nano), one.account)
+            (_format_cents(one.balance_nano), format_amount(one.charged_nano), one.account)
             for one in snapshot.balances
         ],
     )
+
+
+def _format_cents(nano: int) -> str:
+    """Round to the cent; less than one is written as it is, so that only nothing is 0.00."""
+    cents = (abs(nano) + _CENT // 2) // _CENT * _CENT if abs(nano) >= _CENT else abs(nano)
+    return format_amount(cents if nano > 0 else -cents)
 
 
 _NAMES: Final = ("ACCOUNT", "MODEL", "PROVIDER", "ID")
@@ -137,11 +148,36 @@ def full_screen(out: TextIO) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
+def ending_by_signals() -> Iterator[None]:
+    """Let signals that end a program raise SystemExit, so that the terminal is given back."""
+
+    def end(number: int, _: object) -> NoReturn:
+        for one in taken:  # whoever stops services sends several, and one is enough
+            signal.signal(one, signal.SIG_IGN)
+        raise SystemExit(_SIGNALLED + number)
+
+    # What is ignored, as by nohup, stays ignored.
+    taken = {one: signal.getsignal(one) for one in _ENDING}
+    taken = {one: before for one, before in taken.items() if before != signal.SIG_IGN}
+    try:
+        for one in taken:
+            signal.signal(one, end)
+        yield
+    finally:
+        for one, before in taken.items():
+            signal.signal(one, before)
+
+
+@contextmanager
 def reading_keys(source: TextIO) -> Iterator[Callable[[float], str]]:
     """Yield a function that waits for keys of a terminal, so many seconds at most; "" for none."""
     modes = termios.tcgetattr(source)
     try:
         tty.setcbreak(source)  # keys come without Enter; Ctrl-C still interrupts
+        live = termios.tcgetattr(source)
+        # Ctrl-Z is a key without meaning: a shell would get the terminal as it is now.
+        live[6][termios.VSUSP] = bytes([os.fpathconf(source.fileno(), "PC_VDISABLE")])
+        termios.tcsetattr(source, termios.TCSANOW, live)
 
         def wait(seconds: float) -> str:
             ready, _, _ = select.select([source], [], [], seconds)
@@ -150,4 +186,5 @@ def reading_keys(source: TextIO) -> Iterator[Callable[[float], str]]:
 
         yield wait
     finally:
-        termios.tcsetattr(source, termios.TCSADRAIN, modes)
+        with suppress(termios.error):  # it is gone, which SIGHUP tells
+            termios.tcsetattr(source, termios.TCSADRAIN, modes)

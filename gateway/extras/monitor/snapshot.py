@@ -19,6 +19,8 @@ LATELY_MS: Final = 10 * MINUTE_MS
 """How far back calls are looked for: those that began earlier count in no rate, and as none of the slowest."""
 MOST: Final = 100
 """The most rows of a list: more than a screen has lines."""
+SLOWEST: Final = 5
+"""The most calls that are the slowest ones: a few are looked into, and the rest is no news."""
 _SQL: Final = read_script(__file__)
 _ALARMING: Final = ("failing", "resting", "probing")
 """States of providers that come first."""
@@ -65,6 +67,7 @@ class Snapshot:
     longest: Sequence[Call]
     """In flight, the oldest first."""
     slowest: Sequence[Call]
+    """Of the complete ones."""
     balances: Sequence[Balance]
     """Of the accounts that had calls in the last 24 hours, the lowest first."""
 
@@ -102,7 +105,7 @@ class SnapshotBook(Part):
                 charged_nano=charged_nano,
                 providers=_list_providers(self._books, config, flying),
                 longest=[Call(*row) for row in fetch(_SQL["in flight"], {"limit": MOST})],
-                slowest=[Call(*row) for row in fetch(_SQL["slowest"], {**lately, "limit": MOST})],
+                slowest=[Call(*row) for row in fetch(_SQL["slowest"], {**lately, "limit": SLOWEST})],
                 balances=self._list_balances(now_ms // HOUR_MS - HOURS_PER_DAY),
             )
 

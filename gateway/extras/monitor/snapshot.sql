@@ -17,7 +17,7 @@ FROM requests WHERE id >= :first AND ended_ms > :since;
 SELECT requests.id, accounts.name, model, provider, started_ms, first_byte_ms,
     ended_ms - started_ms AS total_ms
 FROM requests JOIN accounts ON accounts.id = account_id
-WHERE requests.id >= :first AND ended_ms IS NOT NULL
+WHERE requests.id >= :first AND outcome = 'complete' AND first_byte_ms IS NOT NULL
 ORDER BY total_ms DESC, requests.id LIMIT :limit;
 
 --: lowest balances

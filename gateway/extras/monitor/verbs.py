@@ -15,7 +15,7 @@ from gateway.base.process import ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, flag, verb
-from gateway.extras.monitor.screen import QUIT, draw, full_screen, reading_keys
+from gateway.extras.monitor.screen import QUIT, draw, ending_by_signals, full_screen, reading_keys
 from gateway.extras.monitor.snapshot import Snapshot, SnapshotBook, describe
 
 Show = Callable[[Snapshot], object]
@@ -77,7 +77,7 @@ def _print(command: Command, seen: Snapshot) -> None:
 @contextmanager
 def _take_terminal(out: TextIO, every: int) -> Iterator[tuple[Show, Wait]]:
     """Yield what shows a snapshot on the whole terminal, and what waits for its key."""
-    with reading_keys(sys.stdin) as keys, full_screen(out) as write:
+    with ending_by_signals(), reading_keys(sys.stdin) as keys, full_screen(out) as write:
 
         def show(seen: Snapshot) -> None:
             write(draw(seen, *shutil.get_terminal_size()))

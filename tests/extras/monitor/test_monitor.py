@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -50,7 +51,7 @@ def make_snapshot(calls: int = 1) -> Snapshot:
         providers=[failing] * calls,
         longest=[call] * calls,
         slowest=[call] * calls,
-        balances=[Balance("bob", -10_220_000_000, 1_500_000_000)] * calls,
+        balances=[Balance("bob", -10_224_999_999, 1_500_000_000)] * calls,
     )
 
 
@@ -85,7 +86,7 @@ def test_a_screen_fits_any_terminal() -> None:
 
 
 async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
-    """Calls of the last minute make the rates, those of the last ten minutes are ranked."""
+    """Calls of the last minute make the rates, complete ones of the last ten minutes are ranked."""
     (tmp_path / "gateway.toml").write_text(CONFIG, encoding="utf-8")
     config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
     digest = place.seed()
@@ -105,6 +106,9 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
         await ledger.settle(
             ledger.hold(find_key(ledger, poor), long_ago), settlement(7, ended_ms=NOW_MS - HOUR_MS)
         )
+        failed_id = make_request_id(NOW_MS - 5 * MINUTE_MS)
+        failed = settlement(0, outcome="upstream_error", ended_ms=NOW_MS - 2 * MINUTE_MS)
+        await ledger.settle(ledger.hold(key, admission(id_=failed_id)), failed)
         pending_id = make_request_id(NOW_MS - MINUTE_MS)
         pending = ledger.hold(key, admission(id_=pending_id, started_ms=NOW_MS - MINUTE_MS))
         await ledger.wait_admitted(pending)
@@ -141,15 +145,16 @@ def test_it_prints_once_without_a_terminal(
     assert cli.done("top", "--once", "--json").json["in_flight"] == 0
 
 
+OnTerminal = Callable[[bytes | signal.Signals], tuple[int, str]]
+
+
 @pytest.fixture
-def on_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[[bytes], tuple[int, str]]:
-    """Run `top` on a terminal of its own, with keys typed once it is drawn; its exit code and output."""
+def on_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> OnTerminal:
+    """Run `top` on a terminal of its own, with keys or a signal once it is drawn; its exit code and output."""
     cli = make_cli(tmp_path, capsys)
     cli.done("account", "add", "alice")
 
-    def run(keys: bytes) -> tuple[int, str]:
+    def run(end: bytes | signal.Signals) -> tuple[int, str]:
         ours, theirs = pty.openpty()
         modes, name = termios.tcgetattr(theirs), os.ttyname(theirs)
         # The shell leads a session, so the terminal that it opens is the one whose Ctrl-C it gets.
@@ -158,7 +163,11 @@ def on_terminal(
             shown = b""
             while b"No calls today" not in shown:
                 shown += os.read(ours, 4096)
-            os.write(ours, keys)
+            assert termios.tcgetattr(theirs)[6][termios.VSUSP] == b"\0", "Ctrl-Z does not stop it"
+            if isinstance(end, signal.Signals):
+                os.killpg(process.pid, end)
+            else:
+                os.write(ours, end)
             try:
                 code = process.wait(60)
             finally:
@@ -174,11 +183,15 @@ def on_terminal(
 
 
 @pytest.mark.usefixtures("sigint")
-@pytest.mark.parametrize("keys", [b"q", b"\x03"], ids=["q", "ctrl-c"])
-def test_a_key_ends_it_and_gives_the_terminal_back(
-    on_terminal: Callable[[bytes], tuple[int, str]], keys: bytes
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [(b"q", 0), (b"\x1aq", 0), (b"\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["q", "ctrl-z", "ctrl-c", "term", "hup"],
+)
+def test_it_ends_and_gives_the_terminal_back(
+    on_terminal: OnTerminal, end: bytes | signal.Signals, code: int
 ) -> None:
-    code, shown = on_terminal(keys)
-    assert (code, shown.count(_BEGIN), shown.count(_END)) == (0, 1, 1)
+    found, shown = on_terminal(end)
+    assert (found, shown.count(_BEGIN), shown.count(_END)) == (code, 1, 1)
     assert shown.startswith(_BEGIN)
     assert shown.rstrip("^C\r\n").endswith(_END)
