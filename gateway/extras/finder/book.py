@@ -73,4 +73,6 @@ class SearchBook(Part):
         ]
 
     def _find(self, name: str, account_id: int | None, **values: str) -> Rows:
-        return self._database.fetch(_SQL[name], {**values, "account": account_id, "limit": MOST})
+        whose = "TRUE" if account_id is None else "keys.account_id = :account"
+        wanted = {**values, "account": account_id, "limit": MOST}
+        return self._database.fetch(_SQL[name].format(whose=whose), wanted)

@@ -1,10 +1,9 @@
--- Statements of `book`.
+-- Statements of `book`. `whose` chooses the keys of an account, by their index, or all.
 
 --: keys
 SELECT keys.id, keys.name, last4, accounts.name, revoked_ms
 FROM keys JOIN accounts ON accounts.id = keys.account_id
-WHERE keys.account_id = coalesce(:account, keys.account_id)
-    AND (last4 = :last4 OR keys.name LIKE :part ESCAPE '\' OR keys.id = :text)
+WHERE {whose} AND (last4 = :last4 OR keys.name LIKE :part ESCAPE '\' OR keys.id = :text)
 ORDER BY CASE WHEN last4 = :last4 THEN 0 ELSE 1 END, coalesce(revoked_ms, 0), keys.created_ms DESC
 LIMIT :limit;
 

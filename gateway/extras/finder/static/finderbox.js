@@ -8,9 +8,21 @@ import { plural } from "./format.js";
 const PAUSE_MS = 150;
 const STEPS = { ArrowDown: 1, ArrowUp: -1 };
 
-/** Of a key or a code only the last characters are sent, by which they are shown: the address of a request is no secret. */
-const withoutSecrets = (text) => (/^sk-\S{12,}$/.test(text) ? `…${text.slice(-4)}`
-  : /^(\w{4}-){3}\w{4}$/.test(text) ? text.slice(-4) : text);
+/** Characters of a text that may be a secret, be it a key, a code or a token. */
+const LONG = 16;
+
+/**
+ * Of what may be a secret only the last characters are sent, by which keys and codes are shown: the address of a
+ * request is kept in logs. Ids of requests and keys are no secrets.
+ */
+function withoutSecrets(text) {
+  const word = text.replace(/^bearer\s+/i, "");
+  if (/^(req|key)_\S+$/.test(word)) return word;
+  const code = word.replace(/[\s\-\u2010-\u2015]/g, "");
+  if (/^[2-9A-HJ-NP-Z]{16}$/i.test(code)) return code.slice(-4);
+  if (/\s/.test(word) || word.length < LONG) return word;
+  return `${word.startsWith("sk-") ? "…" : ""}${word.slice(-4)}`;
+}
 
 /** The pages of the menu, which needs no request. */
 function findPages(bar, text) {
@@ -91,7 +103,7 @@ export function openFinder(bar, go) {
     }
     if (signal.aborted) return;
     show([...pages, ...groups]);
-    status.textContent = options.length ? `${plural(options.length, "result")}; Enter opens the chosen one.` : "Nothing found. Request ids need at least 16 characters.";
+    status.textContent = options.length ? `${plural(options.length, "result")}; Enter opens the chosen one.` : `Nothing found.${/^req/.test(text) ? " Request ids need at least 16 characters." : ""}`;
   }
 
   const dialog = openDialog("Search", () => [input, list, status]);
