@@ -65,9 +65,14 @@ class CodeBook(Part):
         return total, [CodeView(*row) for row in rows]
 
     def search(self, text: str, limit: int) -> list[CodeView]:
-        """Return codes by their last characters, or by a part of their batch or note, newest first."""
+        """Return codes by their last characters, or by a part of their batch or note, newest first.
+
+        Of a whole code the last characters are looked for, of other longer texts none: they end by chance.
+        """
         part = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        wanted: Values = {"last4": text[-keys.GROUP_CHARS :], "part": f"%{part}%", "limit": limit}
+        code = keys.read_code(text)
+        end = code[-keys.GROUP_CHARS :] if code else text.lstrip("·-")  # as a code is shown
+        wanted: Values = {"last4": end, "part": f"%{part}%", "limit": limit}
         return [CodeView(*row) for row in self._database.fetch(_EACH_CODE + _FOUND, wanted)]
 
     def void(self, code_id: str) -> CodeView:
