@@ -105,7 +105,9 @@ class SnapshotBook(Part):
                 charged_nano=charged_nano,
                 providers=_list_providers(self._books, config, flying),
                 longest=[Call(*row) for row in fetch(_SQL["in flight"], {"limit": MOST})],
-                slowest=[Call(*row) for row in fetch(_SQL["slowest"], {**lately, "limit": SLOWEST})],
+                slowest=[
+                    Call(*row) for row in fetch(_SQL["slowest"], {**lately, "limit": SLOWEST})
+                ],
                 balances=self._list_balances(now_ms // HOUR_MS - HOURS_PER_DAY),
             )
 
