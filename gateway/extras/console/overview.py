@@ -39,9 +39,7 @@ CALLS: Final = 5
 SOON_MS: Final = 7 * DAY_MS
 """A notice is shown for keys that expire within this time: a week, to replace them in."""
 
-LINKS_ONLY: Final = (
-    "You have no password yet, so you need a new sign-in link each time. Set one under Settings."
-)
+LINKS_ONLY: Final = "You have no password yet, so you need a new sign-in link each time."
 SUSPENDED: Final = (
     "This account is suspended: its calls are refused. Ask the operator of this gateway to resume"
     " it."

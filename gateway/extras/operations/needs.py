@@ -55,6 +55,10 @@ def list_needs(
     if reload is not None and not reload.ok:
         yield Need("reload_refused", "gateway.toml was refused at the last reload.")
     yield from _find_failing(books, gateway)
+    # The file has no reason for a model itself: it is somebody's switch, which is easily forgotten.
+    if off := [name for name, model in gateway.config.models.items() if model.off is not None]:
+        models = "1 model is" if len(off) == 1 else f"{len(off)} models are"
+        yield Need("switched_off", f"{models} switched off.", off[:NAMED])
     if overdrawn:
         accounts = "1 account is" if len(overdrawn) == 1 else f"{len(overdrawn)} accounts are"
         yield Need("overdrawn", f"{accounts} overdrawn.", overdrawn[:NAMED])

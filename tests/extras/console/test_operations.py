@@ -236,7 +236,10 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
     await wait_counted(console, calls=3)
     gateway.last_reload = Reload(0, False, "a typo", ())
     gateway.routes.providers["literal"].keys[0].problem = "no answer"
-    gateway.config = replace(gateway.config, doubts=("a price is odd",))
+    off = {MODEL: replace(gateway.config.models[MODEL], off="maintenance")}
+    gateway.config = replace(
+        gateway.config, doubts=("a price is odd",), models={**gateway.config.models, **off}
+    )
     monkeypatch.setattr(type(gateway.ledger), "writable", False)
     with console.open_books() as books:
         books.entries.correct(OTHER, -(10**12), note="all")
@@ -251,8 +254,8 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
         )
     assert [(one.code, *one.names) for one in told] == [
         ("audit_failed",), ("ledger_unwritable",), ("reload_refused",),
-        ("provider_failing", "literal"), ("key_not_renewed", "literal"), ("overdrawn", OTHER),
-        ("cost_unknown", "large"), ("backup_old",), ("config_doubt",),
+        ("provider_failing", "literal"), ("key_not_renewed", "literal"),
+        ("switched_off", MODEL), ("overdrawn", OTHER), ("cost_unknown", "large"), ("backup_old",), ("config_doubt",),
     ]  # fmt: skip
 
 

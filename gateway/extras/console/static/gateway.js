@@ -19,7 +19,7 @@ export async function gateway({ session, signal, load }) {
     h("div", { class: "beside" },
       h("section", { class: "card", "aria-label": "Last 30 days" }, usageChart(usage, "money", SERIES)),
       needSection(all.needs, own.notices)),
-    h("div", { class: "pair" }, topTable("Accounts, 30 days", "account", all.accounts), topTable("Models, 30 days", "model", all.models)),
+    h("div", { class: "pair" }, topTable("Account", "account", all.accounts), topTable("Model", "model", all.models)),
     h("details", { class: "card" }, h("summary", null, "Calls, times and money by period"), periodTable(all)),
     own.first_call && section("Your own account", balanceCard(own), h("p", null, link("Its calls", `/console/activity?account=${encodeURIComponent(session.account.name)}`))),
   ];
@@ -34,7 +34,7 @@ function summary({ days, periods: { "7d": week, today }, owed, overdrawn }) {
   return h("section", { class: "card", "aria-label": "Last 7 days" }, tiles(
     tile({ label: "Charged in 7 days", value: amount(week.charged), note: [amount(today.charged), " today"], days, read: (day) => day.charged_nano }),
     tile({ label: "Calls in 7 days", value: count(calls), note: `${count(today.requests + today.failed)} today`, days, read: (day) => day.requests + day.failed }),
-    tile({ label: "Failed in 7 days", value: count(week.failed), note: calls ? `${share(week.failed, calls)} of the calls` : "of no calls", days, read: (day) => day.failed }),
+    tile({ label: "Not charged in 7 days", value: count(week.failed), note: calls ? `${share(week.failed, calls)} of the calls` : "of no calls", days, read: (day) => day.failed }),
     tile({ label: "Balances owed", value: balance(owed), note: isOver ? [h("span", { class: "red" }, balance(overdrawn)), " overdrawn"] : "none is overdrawn", days, read: (day) => day.balances_nano, state: true })));
 }
 
@@ -49,6 +49,7 @@ const PLACES = {
   key_not_renewed: ["See Health", "/console/health"],
   overdrawn: ["See who", "/console/accounts?sort=lasts"],
   cost_unknown: ["See Costs", "/console/costs"],
+  switched_off: ["See Health", "/console/health"],
   backup_old: ["See Health", "/console/health"],
   key_expiring: ["See keys", "/console/keys"],
   no_password: ["Set a password", "/console/settings"],
@@ -62,7 +63,7 @@ function needSection(needs, notices) {
 
 const need = ({ code: kind, message, names = [] }) => h("li", null, message, " ",
   kind === "overdrawn" && [names.map((name, at) => [at > 0 && ", ", accountLink(name)]), ". "],
-  kind === "cost_unknown" && [names.map((name, at) => [at > 0 && ", ", code(name)]), ". "],
+  ["cost_unknown", "switched_off"].includes(kind) && [names.map((name, at) => [at > 0 && ", ", code(name)]), ". "],
   PLACES[kind] && link(...PLACES[kind]));
 
 const PERIODS = { today: "Today (UTC)", "7d": "7 days", "30d": "30 days" };
@@ -83,10 +84,10 @@ const periodTable = (all) => table({
 
 const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "");
 
-const topTable = (caption, kind, rows) => rows.length > 0 && h("section", { class: "card", "aria-label": caption }, table({
-  caption,
+const topTable = (label, kind, rows) => rows.length > 0 && section(`${label}s, 30 days`, table({
+  caption: `${label}s, 30 days`,
   columns: [
-    { label: caption, cell: (row) => link(row[kind], `/console/usage?${new URLSearchParams({ [kind]: row[kind] })}`) },
+    { label, cell: (row) => link(row[kind], `/console/usage?${new URLSearchParams({ [kind]: row[kind] })}`) },
     { label: "Charged calls", right: true, cell: (row) => count(row.requests) },
     { label: "Charged", money: (row) => row.charged },
   ],

@@ -51,7 +51,7 @@ export function balanceCard(view) {
       h("p", { class: "dim" }, outlook(view))),
     tiles(
       tile({ label: "Spent in 7 days", value: amount(view.spent_7d), note: [amount(view.spent_today), " today (UTC)"], days: view.days.slice(-15), read: (day) => day.cost_nano }),
-      tile({ label: "Calls in 7 days", value: count(sumCalls(view.days.slice(-7))), note: `${count(view.days.at(-1).requests)} today`, days: view.days.slice(-15), read: (day) => day.requests })),
+      tile({ label: "Charged calls in 7 days", value: count(sumCalls(view.days.slice(-7))), note: `${count(view.days.at(-1).requests)} today`, days: view.days.slice(-15), read: (day) => day.requests })),
     !/^0\.0+$/.test(view.held) && h("p", { class: "dim" }, balance(view.held), " of it is held by calls in flight."));
 }
 
@@ -85,7 +85,6 @@ function dayChart(view) {
       values: [day.cost_nano / 1e9],
       text: `${shortDay(day.day)}: ${amountText(day.cost)}, ${plural(day.requests, "call")}`,
     })),
-    emptyText: calls ? "" : "No calls in this range",
   });
 }
 

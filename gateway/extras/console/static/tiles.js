@@ -1,12 +1,13 @@
-// Figures with a line of the last days, and the change to the week before.
+// Figures with a line of the last days, and how they changed.
 
 import { h, svg } from "./dom.js";
 
 const WEEK = 7;
+const WHOLE_DAYS = "The 7 days before today, beside the 7 before them";
 
 /**
  * One figure of a list: `days` are those of two weeks and today, `read(day)` is a number of one of them. The figure of a
- * `state`, such as a balance, is that at a day's end; others are sums, of whose days today is left out, as it is not over.
+ * `state`, such as a balance, is that at a day's end; others are sums. Their change is that of whole days, as its title says.
  */
 export function tile({ label, value, days, read, state, note }) {
   const values = days.map(read);
@@ -14,17 +15,17 @@ export function tile({ label, value, days, read, state, note }) {
   const [now, before] = state ? [values.at(-1), values.at(-1 - WEEK)] : [sum(values.slice(last - WEEK, last)), sum(values.slice(last - 2 * WEEK, last - WEEK))];
   return h("div", null,
     h("dt", null, label),
-    h("dd", null, value, spark(values), h("small", null, change(now, before, state)), h("small", null, note)));
+    h("dd", null, value, spark(values), h("small", { title: state ? null : WHOLE_DAYS }, change(now, before, { state, any: values.slice(-WEEK).some(Boolean) })), h("small", null, note)));
 }
 
 export const tiles = (...list) => h("dl", { class: "figures tiles" }, list);
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 
-function change(now, before, state) {
+/** `any`: whether the figure shows anything. */
+function change(now, before, { state, any }) {
   const than = state ? "a week ago" : "the week before";
-  if (now === before) return `as ${than}`;
-  if (before <= 0) return `none ${than}`;
+  if (before <= 0) return any && before === 0 ? `none ${than}` : "";
   const percent = Math.round((100 * (now - before)) / before);
   if (!percent) return `as ${than}`;
   if (percent >= 1000) return `${Math.round(now / before)} times ${than}`;

@@ -66,7 +66,7 @@ export function usageChart(view, show, most = MAX_SERIES) {
   for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${metric.say(slot.sum)}`;
   return chart({
     title: conclude(view, sumBy(points, "at", read), metric.round), unit: metric.unit(),
-    slots, series, least: 1 / scale, emptyText: points.length ? "" : "No calls in this range",
+    slots, series, least: 1 / scale,
   });
 }
 
