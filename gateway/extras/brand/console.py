@@ -30,9 +30,13 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 _ICON: Final = '<link rel="icon" href="/console/static/icon.svg">'
 _NAME: Final = "Gateway"
 _LOGO_RULES: Final = """
-.logo { display: flex; flex-wrap: wrap; align-items: center; gap: .25rem .55rem; }
+.logo { flex-wrap: wrap; }
 .logo::before { display: none; }
 .logo img { height: 1.6rem; max-width: 100%; object-fit: contain; }
+@media (max-width: 72rem) {
+  .brand .logo { flex-wrap: nowrap; }
+  .brand .logo img { flex: none; max-width: 50%; }
+}
 """
 
 

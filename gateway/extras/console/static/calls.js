@@ -16,6 +16,11 @@ function outcome(call) {
   return [kind ? badge(call.outcome_label, kind) : call.outcome_label, notes.length > 0 && h("small", null, notes.join(", "))];
 }
 
+const isPending = (call) => call.outcome === "pending";
+
+/** A figure of what ended; until then nothing is known. */
+const known = (show) => (call) => (isPending(call) ? dim("–") : show(call));
+
 const allTokens = (call) => count(call.input_tokens + call.cached_input_tokens + call.cache_write_tokens + call.output_tokens);
 
 function input(call) {
@@ -34,10 +39,10 @@ export function callTable(calls, caption, { brief, accounts } = {}) {
     !brief && { label: "Outcome", cell: outcome },
     { label: brief ? "Model" : "Model, provider", cell: (call) => [code(call.model), !brief && h("small", null, call.provider)] },
     { label: accounts ? "Account, key" : "Key", cell: (call) => (accounts ? [accountLink(call.account), h("small", null, keyName(call))] : keyName(call)) },
-    brief && { label: "Tokens", right: true, cell: allTokens },
-    !brief && { label: "Input", right: true, cell: input },
-    !brief && { label: "Output", right: true, cell: (call) => count(call.output_tokens) },
-    { label: "Cost", money: (call) => call.cost },
+    brief && { label: "Tokens", right: true, cell: known(allTokens) },
+    !brief && { label: "Input", right: true, cell: known(input) },
+    !brief && { label: "Output", right: true, cell: known((call) => count(call.output_tokens)) },
+    { label: "Cost", money: (call) => (isPending(call) ? null : call.cost) },
     { label: "Total, ms", right: true, cell: (call) => ms(call.total_ms) },
     brief && { label: "Outcome", cell: outcome },
   ].filter(Boolean);

@@ -19,7 +19,7 @@ export async function models(context) {
   const price = (label, name) => ({ label, exact: true, money: (model) => (applies(model, name) ? model.price[name] : null) });
   const rows = list.models.flatMap((model) => [model, ...model.price_when.map((rule) => ({ ...rule, kind: model.kind, unit: model.unit, rule: true }))]);
   const columns = [
-    { label: "Model", cell: (model) => (model.rule ? dim("when ", model.why) : name(model)) },
+    { label: "Model", class: "wide", cell: (model) => (model.rule ? dim(conditions(model)) : name(model)) },
     price("Input", "input"), price("Cached", "cached_input"), price("Output", "output"),
     rows.some((row) => others(row).length) && { label: "Other prices", cell: showOthers },
     { label: "Tokens at most", right: true, cell: (model) => !model.rule && [h("small", null, "in ", count(model.max_input_tokens), UNITS[model.unit]), model.max_output_tokens > 0 && h("small", null, "out ", count(model.max_output_tokens))] },
@@ -40,6 +40,10 @@ const name = (model) => h("div", { class: "with-copy" },
     model.aliases.map((alias) => h("small", null, "also ", code(alias))),
     model.routes && h("ol", { class: "plain", "aria-label": "Routes, in order" }, model.routes.map(route))),
   copyButton(() => model.id, "Copy", "quiet"));
+
+/** When a rule holds, in words. */
+const conditions = ({ why, input_above: above }) =>
+  (above === null ? `when ${why}` : why.replace(`input_above ${above}`, `above ${count(above)} input tokens`));
 
 const route = ({ provider, model, on }) => h("li", null, h("small", { class: "dim" }, "→ ", code(`${provider}/${model}`), !on && " off"));
 

@@ -53,6 +53,14 @@ export async function providers(context) {
   ];
 }
 
+/** The ends of keys; those that are too short to show are counted. */
+function keyEnds({ key_last4: all }) {
+  const ends = all.filter(Boolean);
+  const hidden = all.length - ends.length;
+  if (!all.length) return dim("none");
+  return [ends.map((end) => h("div", null, code(`…${end}`))), hidden > 0 && h("div", null, plural(hidden, ends.length ? "more key" : "key"))];
+}
+
 const providerTable = (rows, more) => table({
   caption: "Providers",
   columns: [
@@ -60,7 +68,7 @@ const providerTable = (rows, more) => table({
     { label: "State", class: "wide", figure: true, cell: (one) => [state(one), one.off_reason && h("small", null, one.off_reason)] },
     { label: "Speaks", cell: (one) => one.dialect },
     { label: "Origin", cell: (one) => (one.origin ? code(one.origin) : dim("built in")) },
-    { label: "Keys", cell: (one) => (one.key_last4.length ? one.key_last4.map((end) => h("div", null, code(`…${end ?? ""}`))) : dim("none")) },
+    { label: "Keys", cell: keyEnds },
     { label: "In flight", right: true, cell: load },
     { label: "Models", class: "wide", cell: (one) => one.models.map((id, index) => [index > 0 && ", ", code(id)]) },
     more.length && { label: "Actions", class: "acts", cell: (one) => more.map((show) => show(one.name)) },

@@ -8,7 +8,7 @@ export const NAME = document.title.slice(0, -8);
 
 const logo = document.querySelector("[data-logo]");
 /** Logo and name. */
-export const brand = () => [logo && h("img", { src: logo.href, alt: "" }), NAME];
+export const brand = () => [logo && h("img", { src: logo.href, alt: "" }), h("span", null, NAME)];
 
 /** The head of a page: its one h1, with the page's actions beside it. */
 export const head = (title, ...actions) =>

@@ -37,6 +37,7 @@ export function shellPart({ main, build, fail, leaves }) {
 
   function tell() {
     button.setAttribute("aria-pressed", isOn());
+    button.textContent = isOn() ? "Live" : `Paused, ${clock(shown.true).replace(/:\d\d /, " ")}`;
     button.title = `As of ${clock(shown.true)}. ${isOn() ? "Renewed every 5 seconds; press to stop." : "Stopped; press to go on."}`;
   }
 

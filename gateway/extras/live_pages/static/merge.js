@@ -42,7 +42,11 @@ const stem = (value) => value?.replace(/-\d+(?=$|-)/, "");
 
 export function merge(parent, fresh) {
   const active = document.activeElement;
+  const row = [...parent.querySelectorAll(".head, tbody tr, h2")].find((one) => one.getBoundingClientRect().bottom > 0);
+  const before = row?.getBoundingClientRect().top;
   mergeChildren(parent, fresh);
+  // What is read, or about to be pressed, stays where it is.
+  if (row?.isConnected) scrollBy({ top: row.getBoundingClientRect().top - before, behavior: "instant" });
   // What was moved to another place has lost it.
   if (active !== document.activeElement && active.isConnected) active.focus({ preventScroll: true });
 }

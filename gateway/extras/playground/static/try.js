@@ -116,11 +116,14 @@ function playground({ session, signal }, { models, secret }) {
     text.removeAttribute("aria-busy");
     const near = isNear(turns);
     facts.textContent = "";
-    controls.blame(told.error?.code === "invalid_api_key");
+    const isWrong = told.error?.code === "invalid_api_key";
+    controls.blame(isWrong);
     if (told.error) turn.node.append(showFailure(told, turn, text));
     else announce("Answered");
     follow(turns, near);
-    if (!turn.again) message.focus();
+    // Who types the next message meanwhile goes on.
+    if (isWrong && controls.inputs.key) controls.inputs.key.focus();
+    else if (!turn.again || !message.value) (turn.again ?? message).focus();
     const receipt = told.id && !(told.error?.status >= 400) ? await readReceipt(key, told.id, signal) : null;
     facts.replaceChildren(...showFacts(told, receipt));
     facts.hidden = told.first === null && !receipt;
@@ -135,13 +138,19 @@ function playground({ session, signal }, { models, secret }) {
       answer(turn);
     });
     text.hidden = !turn.answer;
-    if (stopped) return h("p", null, "Stopped. ", turn.again);
+    if (stopped) {
+      return h("p", null, "Stopped here; the model goes on and is charged in full",
+        told.id ? [": see the ", link("receipt", `/console/activity/${told.id}`), "."] : ": the receipt is under Activity.", " ", turn.again);
+    }
     return notice("bad", h("p", null, error.message, " ", ADVICE[error.code]), told.id && h("p", { class: "dim" }, "Request ", told.id), turn.again);
   }
 
   function mark(busy) {
-    send.disabled = busy;
+    // A button that goes away must not take the focus along.
+    const held = [send, document.body].includes(document.activeElement);
     stop.hidden = !busy;
+    if (busy && held) stop.focus();
+    send.disabled = busy;
     turns.hidden = false;
     fresh.hidden = busy;
   }
@@ -157,9 +166,12 @@ function follow(box, near) {
 function showFacts(told, receipt) {
   const after = (ms) => `${(ms / 1000).toFixed(2)} s`;
   const times = told.first === null ? `after ${after(told.total)}` : `first byte ${after(told.first)}, all ${after(told.total)}`;
+  const isPending = receipt?.state === "pending";
+  // A stopped call has no figures until the model is done.
+  const figures = !(isPending && told.error?.name === "AbortError") && receipt;
   const facts = [
-    receipt && [exactAmount(receipt.cost), receipt.state === "pending" && " so far", receipt.estimated && " estimated"],
-    receipt && `${receipt.tokens}${told.reasoning ? `, of these reasoning ${told.reasoning}` : ""}`,
+    figures && [exactAmount(receipt.cost), isPending && " so far", receipt.estimated && " estimated"],
+    figures && `${receipt.tokens}${told.reasoning ? `, of these reasoning ${told.reasoning}` : ""}`,
     times,
     told.finish === "length" && "cut off at the limit of tokens",
     receipt && link(told.id, `/console/activity/${told.id}`, "mono"),
@@ -179,7 +191,7 @@ function makeControls(models, secret) {
   const first = models.find((model) => !model.demo) ?? models[0];
   const effort = field("effort", "Reasoning effort", "select", null, null, option("", "not sent"), EFFORTS.map((one) => option(one)));
   const nodes = [
-    !secret && field("key", "Key", "input", { class: "mono", required: true, placeholder: "sk-ru-…", spellcheck: "false" }, "Keys are shown once, when they are made: paste one, or make another under Keys."),
+    !secret && field("key", "Key", "input", { class: "mono", required: true, oninput: ({ target }) => blame(target, false), placeholder: "sk-ru-…", spellcheck: "false" }, "Keys are shown once, when they are made: paste one, or make another under Keys."),
     field("model", "Model", "select", { value: first.id, onchange: fit }, null, models.map((model) => option(model.id))),
     field("system", "System prompt", "textarea", { rows: "2" }),
     h("details", null, h("summary", null, "Settings"), h("div", { class: "stack" },

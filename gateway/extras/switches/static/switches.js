@@ -9,7 +9,13 @@ import { button, code, section, table } from "./ui.js";
 const change = async (way, body, reload) => {
   await api("POST", `/switches/${way}`, { body });
   return async () => {
+    const top = scrollY;
     await reload();
+    // Wide tables become cards, which are higher, once the page is drawn.
+    for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+    scrollTo({ top, behavior: "instant" });
+    const labels = ["off", "on"].map((one) => `Switch ${body.kind} ${body.name} ${one}`);
+    [...document.querySelectorAll("button")].find((one) => labels.includes(one.ariaLabel))?.focus({ preventScroll: true });
     announce(`${body.name} is switched ${way}`);
   };
 };

@@ -1,5 +1,6 @@
 // Operators: how long replies took and what failed over time, and for whom it became slower.
 
+import { OWN_PAGES } from "./added.js";
 import { apiUrl, get, query } from "./api.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
@@ -64,7 +65,7 @@ export async function trends({ params, session, signal, reload, go }) {
     ], reload),
   ];
   if (view.problem) return [top, notice("bad", view.problem)];
-  if (!view.total.calls) return [top, empty("No calls in this time. Choose a longer one, or fewer filters.")];
+  if (!view.total.calls) return [top, nothing(chosen, params)];
   return [
     top,
     h("div", { class: "beside" },
@@ -72,6 +73,13 @@ export async function trends({ params, session, signal, reload, go }) {
       slowerSection(view, chosen)),
     section("Altogether", summary(view), view.total.failed > 0 && kindTable(view, chosen), stepDetails(view)),
   ];
+}
+
+/** The page without calls: nobody may have made any, or they are outside of what was chosen. */
+function nothing(chosen, params) {
+  if (FILTERS.some((name) => chosen[name])) return empty("No calls in this time. Choose a longer one, or fewer filters.");
+  const longest = params.get("span") === "30d";
+  return empty(`No calls in this time.${longest ? "" : " Choose a longer one, or make a call."}`, OWN_PAGES.some(([path]) => path === "/console/try") && link("Try it", "/console/try", "button"));
 }
 
 const choice = (name, label, value, names) => ({
@@ -149,11 +157,14 @@ const summary = ({ total, before }) => figures([
 const TITLES = { account: "Accounts", provider: "Providers", model: "Models" };
 
 function slowerSection({ before, slower }, chosen) {
-  const shown = FILTERS.filter((name) => slower[name] && !chosen[name]);
+  const possible = FILTERS.filter((name) => slower[name] && !chosen[name]);
+  const shown = possible.some((name) => slower[name].compared) ? possible : [];
+  const why = !before ? "The span before began more than 31 days ago, and its calls are many: nothing is compared with it."
+    : possible.length ? "Too few replies to compare: it takes five in both spans."
+      : FILTERS.some((name) => chosen[name]) ? "With these filters nothing else is compared."
+        : "Draw over a span of up to a day, and it is compared with the one before.";
   return section("Slower than in the span before",
-    shown.length ? shown.map((name) => slowerList(name, slower[name])) : h("p", { class: "dim" },
-      !before ? "The span before began more than 31 days ago, and its calls are many: nothing is compared with it."
-      : FILTERS.some((name) => chosen[name]) ? "With these filters nothing else is compared." : "Draw over a span of up to a day, and it is compared with the one before."),
+    shown.length ? shown.map((name) => slowerList(name, slower[name])) : h("p", { class: "dim" }, why),
     shown.length > 0 && h("p", { class: "dim" }, "p95 of the total then and now; the growth is that of p50 and p95 together. With five replies in both spans."));
 }
 

@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from playwright.async_api import Route
+from playwright.async_api import Route, expect
 
 from tests.extras.console.browser.kit import Site
 from tests.extras.console.kit import Console
@@ -28,8 +28,9 @@ async def test_an_answer_is_stopped_and_asked_for_again(site: Site, console: Con
     await page.get_by_label("Message").fill("one two")
     await page.get_by_role("button", name="Send", exact=True).click()
     await page.get_by_role("button", name="Stop").click()
-    await page.get_by_text("Stopped.").wait_for()
+    await page.get_by_text("Stopped here").wait_for()
     assert len(held) == 1
+    await expect(page.get_by_role("button", name="Send again")).to_be_focused()
     assert await page.locator(".answer").is_hidden()
     await page.get_by_role("button", name="Send again").click()
     await page.locator(".facts").get_by_text("req_").wait_for()
