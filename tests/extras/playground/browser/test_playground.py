@@ -27,6 +27,7 @@ async def test_an_answer_is_stopped_and_asked_for_again(site: Site, console: Con
     await page.get_by_label("Key").fill(secret)
     await page.get_by_label("Message").fill("one two")
     await page.get_by_role("button", name="Send", exact=True).click()
+    await expect(page.get_by_role("button", name="Stop")).to_be_focused()
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_text("Stopped here").wait_for()
     assert len(held) == 1
