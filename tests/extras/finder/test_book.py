@@ -19,8 +19,11 @@ def test_a_holder_s_search_looks_through_no_other_keys(
     path, asked = make_database(tmp_path), list[str]()
     with open_books(path) as books:
         book = SearchBook(books)
-        monkeypatch.setattr(
-            type(book._database), "fetch", lambda _, sql, __: asked.append(sql) or []
-        )
+
+        def note(_: object, sql: str, __: object) -> list[object]:
+            asked.append(sql)
+            return []
+
+        monkeypatch.setattr(type(book._database), "fetch", note)
         assert book.find_keys("lap", account) == []
     check_plan(path, *asked, sorts=True, scans=() if account else ("keys", "accounts"))
