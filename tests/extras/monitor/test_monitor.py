@@ -163,7 +163,7 @@ def on_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> OnTermina
             shown = b""
             while b"No calls today" not in shown:
                 shown += os.read(ours, 4096)
-            assert termios.tcgetattr(theirs)[6][termios.VSUSP] == b"\0", "Ctrl-Z does not stop it"
+            live = termios.tcgetattr(theirs)
             if isinstance(end, signal.Signals):
                 os.killpg(process.pid, end)
             else:
@@ -172,9 +172,11 @@ def on_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> OnTermina
                 code = process.wait(60)
             finally:
                 process.kill()
+        assert live[6][termios.VSUSP] == b"\0", "Ctrl-Z does not stop it"
         assert termios.tcgetattr(theirs) == modes, "keys are echoed again"
-        os.write(theirs, b"\n")  # so that there is something to read
-        shown += os.read(ours, 4096)
+        os.write(theirs, b"\0")  # behind all that was written, which comes in parts
+        while b"\0" not in shown:
+            shown += os.read(ours, 4096)
         os.close(ours)
         os.close(theirs)
         return code, shown.decode()
@@ -194,4 +196,4 @@ def test_it_ends_and_gives_the_terminal_back(
     found, shown = on_terminal(end)
     assert (found, shown.count(_BEGIN), shown.count(_END)) == (code, 1, 1)
     assert shown.startswith(_BEGIN)
-    assert shown.rstrip("^C\r\n").endswith(_END)
+    assert shown.rstrip("^C\r\n\0").endswith(_END)
