@@ -19,6 +19,7 @@ from gateway.extras.monitor.snapshot import Call, Snapshot
 QUIT: Final = "q"
 """The key that ends it."""
 _CENT: Final = NANO // 100
+"""The nano-units to which balances are rounded: nobody acts on less."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 _KEYS: Final = 64
 """Bytes of keys that are read at once."""

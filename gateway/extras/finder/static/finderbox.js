@@ -8,8 +8,8 @@ import { plural } from "./format.js";
 const PAUSE_MS = 150;
 const STEPS = { ArrowDown: 1, ArrowUp: -1 };
 
-/** Characters of a text that may be a secret, be it a key, a code or a token. */
-const LONG = 16;
+/** What may be a key or a token: so many letters and digits in a row, or a UUID. Names have dashes and points between. */
+const SECRET = /^sk-\S{12}|\w{16}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-/i;
 
 /**
  * Of what may be a secret only the last characters are sent, by which keys and codes are shown: the address of a
@@ -20,7 +20,7 @@ function withoutSecrets(text) {
   if (/^(req|key)_\S+$/.test(word)) return word;
   const code = word.replace(/[\s\-\u2010-\u2015]/g, "");
   if (/^[2-9A-HJ-NP-Z]{16}$/i.test(code)) return code.slice(-4);
-  if (/\s/.test(word) || word.length < LONG) return word;
+  if (/\s/.test(word) || !SECRET.test(word)) return word;
   return `${word.startsWith("sk-") ? "…" : ""}${word.slice(-4)}`;
 }
 
