@@ -77,7 +77,8 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.mark.parametrize(
-    "step", [7, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.no_cover])]
+    "step",
+    [7, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.no_cover, pytest.mark.timeout(300)])],
 )
 @each_row("name", SECRETS)
 def test_no_error_repeats_a_secret(tmp_path: Path, name: str, step: int) -> None:

@@ -27,7 +27,10 @@ from tests.support.seed import Seed
 from tests.support.upstream import Wait
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]  # three nodes on a machine that may be busy
 
 KILLS = 3
 OUTAGES = (0.3, 8.0)
