@@ -63,11 +63,13 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
-def sigint() -> Iterator[None]:
-    """Restore SIGINT, which a shell ignores for background jobs and children inherit."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def signals() -> Iterator[None]:
+    """Let children get Ctrl-C and SIGHUP, which a background job and nohup ignore, and children inherit that."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: lambda *_: None}
+    before = {one: signal.signal(one, handler) for one, handler in handlers.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for one, handler in before.items():
+        signal.signal(one, handler)
 
 
 @pytest.fixture(scope="session")

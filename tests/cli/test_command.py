@@ -122,7 +122,7 @@ def test_a_full_disk_behind_stdout_is_no_traceback(cli: Cli, alice: str) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("sigint")
+@pytest.mark.usefixtures("signals")
 def test_ctrl_c_is_no_traceback(cli: Cli) -> None:
     """The configuration is a pipe that never ends, so the command waits until the signal comes."""
     cli.config.unlink()

@@ -184,7 +184,7 @@ def on_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> OnTermina
     return run
 
 
-@pytest.mark.usefixtures("sigint")
+@pytest.mark.usefixtures("signals")
 @pytest.mark.parametrize(
     ("end", "code"),
     [(b"q", 0), (b"\x1aq", 0), (b"\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
