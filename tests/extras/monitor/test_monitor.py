@@ -108,7 +108,9 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
         )
         failed_id = make_request_id(NOW_MS - 5 * MINUTE_MS)
         failed = settlement(0, outcome="upstream_error", ended_ms=NOW_MS - 2 * MINUTE_MS)
-        await ledger.settle(ledger.hold(key, admission(id_=failed_id)), failed)
+        await ledger.settle(
+            ledger.hold(key, admission(id_=failed_id, started_ms=NOW_MS - 5 * MINUTE_MS)), failed
+        )
         pending_id = make_request_id(NOW_MS - MINUTE_MS)
         pending = ledger.hold(key, admission(id_=pending_id, started_ms=NOW_MS - MINUTE_MS))
         await ledger.wait_admitted(pending)
