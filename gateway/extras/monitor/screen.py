@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -181,7 +182,10 @@ def reading_keys(source: TextIO) -> Iterator[Callable[[float], str]]:
         termios.tcsetattr(source, termios.TCSANOW, live)
 
         def wait(seconds: float) -> str:
-            ready, _, _ = select.select([source], [], [], seconds)
+            until_seconds, ready = time.monotonic() + seconds, list[TextIO]()
+            # A signal that comes right before `select` is noticed behind it: so a second at most.
+            while not ready and (left_seconds := until_seconds - time.monotonic()) > 0:
+                ready, _, _ = select.select([source], [], [], min(left_seconds, 1))
             # Past the buffer of `source`, of which `select` knows nothing. At its end nobody types any more.
             return os.read(source.fileno(), _KEYS).decode("latin-1") or QUIT if ready else ""
 
