@@ -36,7 +36,7 @@ How `POST /v1/chat/completions` is served over a Messages provider: read these f
     ledger.serving.ledger.ServingLedger      hold, confirm, settle: decided in memory
     ledger.serving.writer.Writer             commits its queue in rounds; then the last bytes leave
     ledger.sqlite.batch.commit_requests      the transaction: request, entry, balance
-    api.json_reply.JsonReply, api.sink.StreamSink  writes to the caller
+    api.sink.StreamSink, api.sink.JsonReply  writes to the caller
 
 Each folder's docstring says what is in it and what it may import. `docs/` has the references.
 """

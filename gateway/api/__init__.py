@@ -22,8 +22,7 @@
     billing         the hold, and the one settlement
     lifecycle       the life of a completion, without I/O; the table of who pays when
     delivery        the provider's reply on its way to the caller
-    sink            the caller's side of a reply
-    json_reply      a whole JSON reply
+    sink            the caller's side of a reply: a stream, or a whole JSON reply
 
 May import: `base`, `config`, `dialects`, `extension`, `ledger`, `upstream`.
 """

@@ -24,9 +24,8 @@ from gateway.api.bodies import parse, read_body
 from gateway.api.call import Call
 from gateway.api.counts import note_upstream_call
 from gateway.api.delivery import Delivery
-from gateway.api.json_reply import JsonReply
 from gateway.api.shares import count_reply
-from gateway.api.sink import JsonSink, Sink, StreamSink, drain
+from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.base.errors import (
     STOPPED,
     GatewayError,

@@ -16,8 +16,8 @@ from typing import Final
 from aiohttp import http_parser, web
 
 from gateway.api.aiohttp_insides import name_server
-from gateway.api.json_reply import SERVER
 from gateway.api.routes import add_api
+from gateway.api.sink import SERVER
 from gateway.api.state import Gateway, make_gateway
 from gateway.api.wire import make_connection
 from gateway.base.ids import digest
