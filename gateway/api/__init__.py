@@ -14,8 +14,8 @@
     aiohttp_insides   a caller's connection: bytes to aiohttp's parser, in turns; all else that is used of
                     aiohttp beyond its documented API
     lingering       the end of a refused caller's connection: what it still sends is thrown away
-    bodies          bodies: read within deadlines, parsed at once or in the thread
-    shares          bytes of bodies and replies in memory, shared fairly among accounts
+    bodies          bodies: read within deadlines, parsed at once or in the thread; the bytes of bodies and
+                    replies in memory, shared fairly among accounts
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
     admission       model, routes that can carry the request, hold
     expected        what a request is expected to use and to cost, at the most

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.api.admission import Completion
-from gateway.api.bodies import is_large, run_large
+from gateway.api.bodies import SMALL_BYTES, count_reply, is_large, may_read, run_large
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.shares import SMALL_BYTES, count_reply, may_read
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
 from gateway.dialects.wire.pipelines import Pipeline

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gateway.api.aiohttp_insides import WebHandler
+from gateway.api.bodies import Share
 from gateway.api.call import Call, Failure
 from gateway.api.limits import AllRates, Bucket, Counting
-from gateway.api.shares import Share
 from gateway.base.deadlines import Ticker
 from gateway.base.turns import LargeBodies
 from gateway.base.usage import MissingUsages
@@ -52,7 +52,7 @@ class Gateway:
     """The latest failures, the newest last."""
     in_flight: int = 0
     buffered_bytes: int = 0
-    """The bytes of bodies and replies in memory, see `shares`."""
+    """The bytes of bodies and replies in memory, see `bodies`."""
     shares: dict[int, Share] = field(default_factory=dict)
     """Each account's part of `buffered_bytes`, by its id; absent if it has none."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)

@@ -14,9 +14,17 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 
-from gateway.api.bodies import LOOP_BYTES, LOOP_VALUES, is_large, parse_large
+from gateway.api.bodies import (
+    LOOP_BYTES,
+    LOOP_VALUES,
+    count_body,
+    count_bytes,
+    count_reply,
+    is_large,
+    may_read,
+    parse_large,
+)
 from gateway.api.routes import make_routes
-from gateway.api.shares import count_body, count_bytes, count_reply, may_read
 from gateway.api.state import Gateway
 from gateway.base.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
 from gateway.base.turns import REST_SECONDS, LargeBodies

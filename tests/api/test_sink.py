@@ -18,7 +18,7 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 
-from gateway.api.shares import SMALL_BYTES
+from gateway.api.bodies import SMALL_BYTES
 from gateway.api.sink import PIECE_BYTES, JsonReply, StreamSink
 from gateway.base.deadlines import Clock
 from tests.api.test_bodies import make_call, make_gateway
