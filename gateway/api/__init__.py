@@ -17,9 +17,8 @@
     bodies          bodies: read within deadlines, parsed at once or in the thread; the bytes of bodies and
                     replies in memory, shared fairly among accounts
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
-    admission       model, routes that can carry the request, hold
-    expected        what a request is expected to use and to cost, at the most
-    billing         the hold, and the one settlement
+    admission       model, routes that can carry the request and what it may use, hold
+    billing         what a request may cost, the hold, and the one settlement
     lifecycle       the life of a completion, without I/O; the table of who pays when
     delivery        the provider's reply on its way to the caller
     sink            the caller's side of a reply: a stream, or a whole JSON reply

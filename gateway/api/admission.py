@@ -1,11 +1,14 @@
-"""The admission of a completion: find the model, choose the routes that can carry it, take the hold."""
+"""The admission of a completion: find the model, choose the routes that can carry it, take the hold.
+
+What it is expected to use is estimated from what is sent, and bounded by what a report can plausibly state.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Final
 
 from aiohttp import web
@@ -14,12 +17,17 @@ from multidict import MultiMapping
 from gateway.api.billing import Bill, open_bill
 from gateway.api.bodies import run_large
 from gateway.api.call import Call
-from gateway.api.expected import expect_usage
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.state import Gateway
-from gateway.base import errors
+from gateway.base import errors, usage
 from gateway.config.records import Model
-from gateway.dialects.wire.records import DEFAULT_KIND, Body, CompletionRequest, ReplyContext
+from gateway.dialects.wire.records import (
+    DEFAULT_KIND,
+    Body,
+    CompletionRequest,
+    Payload,
+    ReplyContext,
+)
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
 from gateway.upstream.routing import Candidate
@@ -175,6 +183,49 @@ def _choose_writable(
         return candidates[position:], Prepared(data, context)
     assert refusal is not None
     raise refusal
+
+
+def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> usage.Expected:
+    """Estimate the input from the payload, and bound the usage that a report can plausibly state."""
+    options, requested, most = payload.options, request.max_tokens, model.max_output_tokens
+    limit = requested if requested and requested < most else most
+    if options.tool_calls:
+        # Tools without a price are free, whether the provider reports them or not.
+        priced = {k: n for k, n in options.tool_calls.items() if model.prices.base.has_tool(k)}
+        options = replace(options, tool_calls=priced)
+    most_input = model.max_input_tokens * (request.inputs.count if request.inputs else 1)
+    likely_input = min(estimate_input(request, len(payload.data)), most_input)
+    # What the provider's tools find is input, too.
+    is_added = options.adds_input or (payload.options.tool_calls and request.inputs is None)
+    more = usage.UNBOUNDED if is_added else request.more_tokens
+    return usage.Expected(
+        input_tokens=likely_input,
+        limits=_bound_usage(most_input, most, limit, request.n),
+        options=options,
+        audio_tokens=request.audio_tokens,
+        most_input_tokens=min(likely_input + more, most_input) if more else 0,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _bound_usage(most_input: int, most_output: int, limit: int, n: int) -> usage.UsageLimits:
+    """Bound the usage of `n` choices. Cached, as the same few models and limits recur."""
+    return usage.UsageLimits(
+        input=min(usage.IMPLAUSIBLE_FACTOR * most_input, usage.MAX_PLAUSIBLE_TOKENS),
+        output=min(usage.IMPLAUSIBLE_FACTOR * most_output * n, usage.MAX_PLAUSIBLE_TOKENS),
+        estimated_output=limit * n,
+    )
+
+
+def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
+    """Estimate the input tokens: everything that is sent is text, but for the content of files.
+
+    Only the inputs count for a request that is not a conversation.
+    """
+    if request.inputs is not None:
+        return request.inputs.tokens
+    text_bytes = sent_bytes - request.base64_chars
+    return request.file_tokens + (usage.estimate_tokens(text_bytes) if text_bytes > 0 else 0)
 
 
 MAX_COMPARED_CHARS: Final = 100

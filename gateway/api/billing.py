@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from gateway.api.call import Call
-from gateway.api.expected import Charge, expect_charge, expect_tokens, find_most_nano, make_charge
 from gateway.api.lifecycle import Owed, Verdict
 from gateway.base import usage
 from gateway.base.errors import BadRequest, BudgetSpent, GatewayError, InternalError
-from gateway.base.money import MAX_AMOUNT_NANO, Tokens
+from gateway.base.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
+from gateway.base.prices import AppliedPrice, BillOptions
 from gateway.config.records import Model
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest
@@ -223,3 +223,60 @@ class Bill:
                 first_byte_ms=first_byte_ms,
                 total_ms=settlement.ended_ms - call.started_ms,
             )
+
+
+def expect_tokens(expected: usage.Expected, output_tokens: int, price: Price) -> Tokens:
+    """Put the expected tokens into the classes that the request asks for."""
+    options, audio = expected.options, min(expected.audio_tokens, expected.input_tokens)
+    tokens = Tokens(audio, output=output_tokens, media=NONE)
+    match options.cache:
+        case "1h":
+            tokens.cache_write_1h = expected.input_tokens - audio
+        case "5m":
+            tokens.cache_write = expected.input_tokens - audio
+        case _:
+            tokens.input = expected.input_tokens
+    if audio or options.media:
+        dearest = sorted(options.media, key=lambda name: getattr(price, name) or 0)[-1:]
+        tokens.media = {"audio_input": audio, **dict.fromkeys(dearest, output_tokens)}
+    return tokens
+
+
+@dataclass(slots=True)
+class Charge:
+    """A cost and its reasons, from which an audit computes it again."""
+
+    metered: usage.Metered
+    applied: AppliedPrice
+    cost_nano: int
+
+
+def make_charge(metered: usage.Metered, applied: AppliedPrice) -> Charge:
+    """Price the metered usage. A price that follows the provider's bill is a guess if no bill came."""
+    price, bill_nano = applied.price, metered.reported_cost_nano
+    if price.reported is not None and bill_nano is None:
+        metered = replace(metered, estimated=True)
+    cost_nano = compute_cost_nano(metered.tokens, price, metered.tool_calls, bill_nano)
+    return Charge(metered, applied, cost_nano)
+
+
+def expect_charge(tokens: Tokens, options: BillOptions, model: Model, at_ms: int) -> Charge:
+    """Price what is expected at the most that may apply."""
+    # Only the reply tells which tier and price apply, and the hold has to cover each of them.
+    applied = model.prices.find_dearest(tokens, options, at_ms)
+    return make_charge(usage.Metered(tokens, True, options.tool_calls), applied)
+
+
+def find_most_nano(expected: usage.Expected, model: Model, at_ms: int) -> int:
+    """Return the most that a request may cost: all output, and all input that its bytes do not bound."""
+    output, options = expected.limits.estimated_output, expected.options
+    most_input, base = expected.most_input_tokens, model.prices.base
+    if not most_input:
+        tokens = expect_tokens(expected, output, base)
+        return expect_charge(tokens, options, model, at_ms).cost_nano
+    tokens = expect_tokens(replace(expected, input_tokens=most_input), output, base)
+    made = {name: n for name, n in tokens.media.items() if MEDIA[name] == "output"}
+    # A file may be of any medium, whatever its part says.
+    heard = ({**made, name: most_input} for name, side in MEDIA.items() if side == "input")
+    uses = [tokens, *(Tokens(most_input, output=output, media=media) for media in heard)]
+    return max(expect_charge(use, options, model, at_ms).cost_nano for use in uses)

@@ -11,10 +11,9 @@ import orjson
 from aiohttp import web
 from multidict import MultiMapping
 
-from gateway.api.admission import find_model, pick_headers
+from gateway.api.admission import estimate_input, find_model, pick_headers
 from gateway.api.bodies import parse, read_body, run_large
 from gateway.api.call import Call
-from gateway.api.expected import estimate_input
 from gateway.base.errors import GatewayError, OutOfResources, UpstreamError
 from gateway.dialects.formats import CountPath
 from gateway.dialects.messages.upstream import edit_count

@@ -10,9 +10,9 @@ from typing import Any, Final, cast
 
 import pytest
 
+from gateway.api.admission import expect_usage
 from gateway.api.billing import Bill, open_bill
 from gateway.api.call import Call
-from gateway.api.expected import expect_usage
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Bucket, Rates
 from gateway.base.errors import BalanceHeld, InsufficientBalance, RateLimited
