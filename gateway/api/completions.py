@@ -21,8 +21,7 @@ from aiohttp import web
 from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, parse, read_body
-from gateway.api.call import Call
-from gateway.api.counts import note_upstream_call
+from gateway.api.call import Call, note_upstream_call
 from gateway.api.delivery import Delivery
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.base.errors import (

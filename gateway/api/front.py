@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import MAX_LENGTH_DIGITS, WebHandler
-from gateway.api.call import Call, find_code, make_headers
-from gateway.api.counts import note_refusal
+from gateway.api.call import Call, find_code, make_headers, note_refusal
 from gateway.api.state import Gateway
 from gateway.base import errors
 from gateway.base.ids import make_request_id
