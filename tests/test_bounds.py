@@ -19,9 +19,9 @@ from gateway.api.paths import clean_path
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.dialects.chat.state import StateCollector
 from gateway.ledger.serving.memory import check_admission
-from gateway.upstream.breaker import Breaker
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.keys import KeyRing
+from gateway.upstream.providers import Breaker
 from tests.documents import DOCUMENTS
 from tests.ledger.contract.kit import admission
 from tests.support.rows import each_row

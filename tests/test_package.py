@@ -72,7 +72,6 @@ CORE: Final = {
     *(f"base/{name}" for name in PURE_BASE),
     "api/lifecycle",
     "api/limits",
-    "upstream/breaker",
     "upstream/keys",
     "upstream/http1",
 }

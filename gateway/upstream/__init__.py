@@ -1,8 +1,8 @@
 """The way to the providers: routes, connections, failures.
 
     routing     which providers serve a model, in which order, and when the next one is tried
-    providers   a provider at run time: requests in flight, breakers, pauses that it asked for
-    breaker     circuit breakers: routes that failed repeatedly come last
+    providers   a provider at run time: requests in flight, pauses that it asked for, circuit breakers by which
+                routes that failed repeatedly come last
     keys        the keys of a provider, some of which rest
     forwarder   requests to one provider by its keys and connections, and the meaning of its failures
     attempt     one try at one route: what is sent, its deadlines, what takes the answer, early ends

@@ -36,7 +36,7 @@ from gateway.ledger.observation_records import LatencyScope, UpstreamView
 from gateway.ledger.opening import find_schema, open_books
 from gateway.ledger.records import AuditReport, EventFilter
 from gateway.ledger.sql.books import Books
-from gateway.upstream.breaker import BreakerState
+from gateway.upstream.providers import BreakerState
 
 ADDITION: Final = Addition()
 _NO_AUDIT: Final[Mapping[str, object]] = {
