@@ -14,7 +14,7 @@ from gateway.base.errors import UpstreamError
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import ReplyContext
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES, looks_like_json
-from gateway.upstream.encodings import Wants
+from gateway.upstream.receivers import Wants
 from gateway.upstream.routing import Candidate
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -14,10 +13,15 @@ from gateway.base.errors import Blame, UpstreamError, UpstreamTimeout
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.records import Body
-from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.upstream.connection import Broken, Connection
-from gateway.upstream.encodings import Receiver, Wants, read_encoding
 from gateway.upstream.http1 import Head
+from gateway.upstream.receivers import (
+    CheckedBody,
+    CollectedBody,
+    Receiver,
+    is_reply_type,
+    read_encoding,
+)
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
@@ -183,85 +187,3 @@ _AUDIO: Final = re.compile(
 """The content types of audio, and of the events that `stream_format` requests. None is a type that
 browsers display, because the console has the same origin."""
 _ENCODING: Final = re.compile(rb"[a-z0-9, -]{1,40}")
-_TYPES: Final = (b"text/event-stream", b"application/json")
-_BEGINNINGS: Final = (b"{", b"data:", b"event:", b"id:", b"retry:", b":")
-"""A JSON object, the fields of an event, a comment."""
-_BOM: Final = b"\xef\xbb\xbf"
-
-
-@dataclass(slots=True)
-class CollectedBody:
-    """A `Receiver` that keeps a body of at most `max_bytes`."""
-
-    max_bytes: int = MAX_REPLY_BYTES
-    _pieces: list[bytes] = field(default_factory=list)
-    _size: int = 0
-
-    def receive(self, data: bytes) -> Wants:
-        self._size += len(data)
-        # An endless reply must not fill the memory.
-        if self._size > self.max_bytes:
-            raise UpstreamError(
-                "The upstream provider's reply is too large.", cause="200, but too large"
-            )
-        self._pieces.append(data)
-        return Wants.MORE
-
-    async def unblock(self) -> None:
-        return
-
-    def end(self) -> None:
-        return
-
-    def take(self) -> bytes:
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-
-
-@dataclass(slots=True)
-class CheckedBody:
-    """A `Receiver` that passes a body on only if it begins like a reply."""
-
-    receiver: Receiver
-    _beginning: bytes | None = b""
-    """The first bytes, while they are too few to decide; None once the body is accepted."""
-
-    def receive(self, data: bytes) -> Wants:
-        if self._beginning is None:
-            return self.receiver.receive(data)
-        data = (self._beginning + data).lstrip()
-        begins = begins_reply(data)
-        if begins is False:
-            raise _no_reply()
-        self._beginning = data if begins is None else None
-        return Wants.MORE if begins is None else self.receiver.receive(data)
-
-    async def unblock(self) -> None:
-        await self.receiver.unblock()
-
-    def end(self) -> None:
-        if self._beginning is not None:  # it never began
-            raise _no_reply()
-        self.receiver.end()
-
-
-@functools.lru_cache(maxsize=64)
-def is_reply_type(content_type: bytes) -> bool:
-    """Return whether a Content-Type says that the body is events or JSON."""
-    kind = content_type.partition(b";")[0].strip().lower()
-    return kind in _TYPES or kind.endswith(b"+json")
-
-
-def begins_reply(data: bytes) -> bool | None:
-    """Return whether a body begins like an event or a JSON object; None if more bytes are needed."""
-    text = data.removeprefix(_BOM).lstrip()
-    if text.startswith(_BEGINNINGS):
-        return True
-    is_early = any(one.startswith(text) for one in (*_BEGINNINGS, _BOM))
-    return None if is_early else False
-
-
-def _no_reply() -> UpstreamError:
-    return UpstreamError(
-        "The upstream provider's reply is neither events nor JSON.",
-        cause="200, but neither events nor JSON",
-    )

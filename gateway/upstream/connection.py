@@ -13,8 +13,8 @@ from typing import Final, cast
 
 from gateway.base.errors import GatewayError, InternalError
 from gateway.base.turns import Turns, find_turns
-from gateway.upstream.encodings import Receiver, UnpackedBody, Wants, read_encoding
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
+from gateway.upstream.receivers import Receiver, UnpackedBody, Wants, read_encoding
 
 log = logging.getLogger("gateway.connection")
 

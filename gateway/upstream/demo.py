@@ -18,8 +18,8 @@ from gateway.base.errors import BadRequest
 from gateway.config.records import Provider
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.upstream.attempt import Attempt
-from gateway.upstream.encodings import Wants
 from gateway.upstream.forwarder import Forwarder
+from gateway.upstream.receivers import Wants
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
 

@@ -24,13 +24,14 @@ from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
-from gateway.upstream.attempt import Attempt, CollectedBody, break_off
+from gateway.upstream.attempt import Attempt, break_off
 from gateway.upstream.connection import LARGE_PIECE_BYTES, PIECE_BYTES, Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.headers import format_headers, make_own_headers, read_retry_after
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
 from gateway.upstream.pool import Pool
+from gateway.upstream.receivers import CollectedBody
 
 MAX_FETCHED_BYTES: Final = 1 << 20
 """Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""

@@ -19,11 +19,11 @@ from gateway.config.records import Config, Provider
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.replies import looks_like_json
 from gateway.extension import find_formats
-from gateway.upstream.attempt import CollectedBody
 from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.headers import format_headers, make_own_headers
 from gateway.upstream.pool import Pool
+from gateway.upstream.receivers import CollectedBody
 
 LOOK_SECONDS: Final = 10.0
 """The time for an answer: providers take about a second."""

@@ -19,7 +19,7 @@ from gateway.base.errors import STOPPED, LedgerUnavailable, Overloaded, Upstream
 from gateway.base.tasks import spawn
 from gateway.base.turns import LargeBodies
 from gateway.dialects.wire.pipelines import Pipeline
-from gateway.upstream.encodings import Wants
+from gateway.upstream.receivers import Wants
 from tests.api.test_bodies import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
 from tests.support.formats import EXCHANGES

@@ -11,9 +11,9 @@ from gateway.base.deadlines import Clock
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.records import Body
-from gateway.upstream.attempt import Attempt, CollectedBody, FreeLife
-from gateway.upstream.encodings import Receiver, Wants
+from gateway.upstream.attempt import Attempt, FreeLife
 from gateway.upstream.forwarder import HttpForwarder
+from gateway.upstream.receivers import CollectedBody, Receiver, Wants
 from tests.support.formats import EXCHANGES
 from tests.support.upstream import ScriptedUpstream
 

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.base.errors import Overloaded
 from gateway.upstream.demo import DemoForwarder, make_completion
-from gateway.upstream.encodings import Wants
+from gateway.upstream.receivers import Wants
 from tests.support.formats import EXCHANGES
 from tests.support.records import make_provider
 from tests.upstream.kit import Taker, TellingLife, make_attempt

@@ -14,7 +14,7 @@ from gateway.base.tasks import spawn
 from gateway.config.records import Provider
 from gateway.dialects.messages.stream import STOP
 from gateway.upstream.attempt import Attempt
-from gateway.upstream.encodings import Receiver, Wants
+from gateway.upstream.receivers import Receiver, Wants
 from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import DELAYS, Log
 from tests.dialects.chat.kit import DONE, chunk, dump, event, role, stop, text

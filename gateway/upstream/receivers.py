@@ -1,14 +1,20 @@
-"""Bodies that a provider, or a proxy before it, compressed although nobody asked for that."""
+"""Receivers of the bodies that providers send: kept whole, checked at the beginning, or unpacked in small steps.
+
+A provider, or a proxy before it, may compress a body although nobody asked for that.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
+from gateway.base.errors import UpstreamError
+from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.upstream.http1 import BadResponse
 
 STEP_BYTES: Final = 2 << 10
@@ -17,6 +23,10 @@ the receiver counts what it gets, and stops, as with a body that came unpacked."
 
 _WINDOWS: Final = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 """The encodings that are read, each with zlib's `wbits`: the largest window, and the kind of head."""
+_TYPES: Final = (b"text/event-stream", b"application/json")
+_BEGINNINGS: Final = (b"{", b"data:", b"event:", b"id:", b"retry:", b":")
+"""A JSON object, the fields of an event, a comment."""
+_BOM: Final = b"\xef\xbb\xbf"
 
 
 class Wants(Enum):
@@ -124,3 +134,81 @@ def read_encoding(value: bytes) -> bytes | None:
     if not packed:
         return b""
     return packed[0] if len(packed) == 1 and packed[0] in _WINDOWS else None
+
+
+@dataclass(slots=True)
+class CollectedBody:
+    """A `Receiver` that keeps a body of at most `max_bytes`."""
+
+    max_bytes: int = MAX_REPLY_BYTES
+    _pieces: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def receive(self, data: bytes) -> Wants:
+        self._size += len(data)
+        # An endless reply must not fill the memory.
+        if self._size > self.max_bytes:
+            raise UpstreamError(
+                "The upstream provider's reply is too large.", cause="200, but too large"
+            )
+        self._pieces.append(data)
+        return Wants.MORE
+
+    async def unblock(self) -> None:
+        return
+
+    def end(self) -> None:
+        return
+
+    def take(self) -> bytes:
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+
+@dataclass(slots=True)
+class CheckedBody:
+    """A `Receiver` that passes a body on only if it begins like a reply."""
+
+    receiver: Receiver
+    _beginning: bytes | None = b""
+    """The first bytes, while they are too few to decide; None once the body is accepted."""
+
+    def receive(self, data: bytes) -> Wants:
+        if self._beginning is None:
+            return self.receiver.receive(data)
+        data = (self._beginning + data).lstrip()
+        begins = begins_reply(data)
+        if begins is False:
+            raise _no_reply()
+        self._beginning = data if begins is None else None
+        return Wants.MORE if begins is None else self.receiver.receive(data)
+
+    async def unblock(self) -> None:
+        await self.receiver.unblock()
+
+    def end(self) -> None:
+        if self._beginning is not None:  # it never began
+            raise _no_reply()
+        self.receiver.end()
+
+
+@functools.lru_cache(maxsize=64)
+def is_reply_type(content_type: bytes) -> bool:
+    """Return whether a Content-Type says that the body is events or JSON."""
+    kind = content_type.partition(b";")[0].strip().lower()
+    return kind in _TYPES or kind.endswith(b"+json")
+
+
+def begins_reply(data: bytes) -> bool | None:
+    """Return whether a body begins like an event or a JSON object; None if more bytes are needed."""
+    text = data.removeprefix(_BOM).lstrip()
+    if text.startswith(_BEGINNINGS):
+        return True
+    is_early = any(one.startswith(text) for one in (*_BEGINNINGS, _BOM))
+    return None if is_early else False
+
+
+def _no_reply() -> UpstreamError:
+    return UpstreamError(
+        "The upstream provider's reply is neither events nor JSON.",
+        cause="200, but neither events nor JSON",
+    )
