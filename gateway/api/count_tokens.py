@@ -19,7 +19,7 @@ from gateway.dialects.formats import CountPath
 from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.records import CompletionRequest
-from gateway.upstream.forwarder import fetch
+from gateway.upstream.attempt import fetch
 from gateway.upstream.routing import Candidate, order_routes
 
 MAX_COUNT_BYTES: Final = 4 << 20

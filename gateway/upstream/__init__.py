@@ -5,7 +5,7 @@
                 routes that failed repeatedly come last
     keys        the keys of a provider, some of which rest
     forwarder   requests to one provider by its keys and connections, and the meaning of its failures
-    attempt     one try at one route: what is sent, its deadlines, what takes the answer, early ends
+    attempt     one try at one route: what is sent and by what, its deadlines, what takes the answer, early ends
     pool        idle connections
     headers     of requests, and of answers that say when to come again
     dial        new connections to one provider: addresses raced, TLS, proxies

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from gateway.base.deadlines import Clock
-from gateway.base.errors import Blame, UpstreamError, UpstreamTimeout
+from gateway.base.deadlines import Clock, Ticker
+from gateway.base.errors import GatewayError, UpstreamError, UpstreamTimeout
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.records import Body
-from gateway.upstream.connection import Broken, Connection
+from gateway.upstream.connection import Connection
 from gateway.upstream.http1 import Head
+from gateway.upstream.keys import ProviderKey
 from gateway.upstream.receivers import (
     CheckedBody,
     CollectedBody,
@@ -25,6 +26,8 @@ from gateway.upstream.receivers import (
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
+MAX_FETCHED_BYTES: Final = 1 << 20
+"""Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 STALE_SECONDS: Final = 2.0
 """The time in which a connection closed while idle shows itself. Later, work may have been done."""
 
@@ -139,6 +142,11 @@ class Attempt:
         # Some local servers send a wrong type or none.
         return reply if is_typed or audio else CheckedBody(reply)
 
+    def is_stale(self, connection: Connection) -> bool:
+        """Return whether a failure may be due to a connection that the provider closed while it was idle."""
+        # In real time: a request that was sent before a pause may have been served meanwhile.
+        return connection.served > 0 and time.monotonic() - self._sent < STALE_SECONDS
+
     def fail(self, error: Exception) -> None:
         """End the request with `error`; without a connection it ends before anything is sent."""
         if self.life.ended_by is None:
@@ -146,12 +154,6 @@ class Attempt:
         # The connection keeps its first error, too, so the logged cause is the first one.
         if self.connection is not None:
             self.connection.fail(error)
-
-    @property
-    def is_just_sent(self) -> bool:
-        """Return whether the request went out so lately that a failure may be a stale connection's."""
-        # In real time: a request that was sent before a pause may have been served meanwhile.
-        return time.monotonic() - self._sent < STALE_SECONDS
 
     def tick(self) -> None:
         """Fail the attempt if a deadline has passed."""
@@ -173,17 +175,53 @@ class Attempt:
         self.fail(UpstreamTimeout(message, cause=f"timeout: {limit}"))
 
 
-def break_off(error: Broken, blame: Blame) -> UpstreamError:
-    return UpstreamError(
-        f"The upstream provider's answer broke off: {error}.",
-        blame=blame,
-        cause=f"broke off: {error}",
-    )
-
-
 _AUDIO: Final = re.compile(
     rb"(audio/[!-~]+|application/octet-stream|text/event-stream)(;[ -~]*)?", re.IGNORECASE
 )
 """The content types of audio, and of the events that `stream_format` requests. None is a type that
 browsers display, because the console has the same origin."""
 _ENCODING: Final = re.compile(rb"[a-z0-9, -]{1,40}")
+
+
+class Forwarder(Protocol):
+    """The way to one provider."""
+
+    provider: Provider
+    keys: Sequence[ProviderKey] = ()
+    """The keys that requests are sent by; none if there is no choice."""
+
+    async def send(self, attempt: Attempt) -> None:
+        """Send the request; return when the body of its 200 was taken.
+
+        Raises UpstreamError, BadRequest when the provider found fault with the request, what the
+        receiver raised, or what ended the request.
+        """
+
+    def redact(self, error: GatewayError) -> GatewayError:
+        """Take the provider's key out of an error, whatever the provider echoed."""
+        return error
+
+    def close(self) -> None:
+        """Keep no connection any more; requests in flight go on to their end."""
+        return
+
+
+async def fetch(
+    forwarder: Forwarder,
+    exchange: Exchange,
+    body: bytes,
+    headers: Mapping[str, str],
+    ticker: Ticker,
+) -> bytes:
+    """Send a request and return the whole body of the reply, within the provider's time-outs.
+
+    Raises what `Forwarder.send` raises.
+    """
+    reply = CollectedBody(MAX_FETCHED_BYTES)
+    attempt = Attempt(forwarder.provider, ticker.clock, exchange, body, lambda _: reply, headers)
+    ticker.add(attempt)
+    try:
+        await forwarder.send(attempt)
+    finally:
+        ticker.remove(attempt)
+    return reply.take()

@@ -17,8 +17,7 @@ import orjson
 from gateway.base.errors import BadRequest
 from gateway.config.records import Provider
 from gateway.dialects.chat.dialect import ServiceUpstream
-from gateway.upstream.attempt import Attempt
-from gateway.upstream.forwarder import Forwarder
+from gateway.upstream.attempt import Attempt, Forwarder
 from gateway.upstream.receivers import Wants
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."

@@ -7,12 +7,13 @@ blame the provider for what the caller did.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from yarl import URL
 
-from gateway.base.deadlines import Ticker, limit_seconds
+from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import (
+    Blame,
     GatewayError,
     OutOfResources,
     UpstreamError,
@@ -21,49 +22,22 @@ from gateway.base.errors import (
     redact,
 )
 from gateway.config.records import Provider
-from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
-from gateway.upstream.attempt import Attempt, break_off
+from gateway.upstream.attempt import Attempt, Forwarder
 from gateway.upstream.connection import LARGE_PIECE_BYTES, PIECE_BYTES, Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.headers import format_headers, make_own_headers, read_retry_after
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
 from gateway.upstream.pool import Pool
-from gateway.upstream.receivers import CollectedBody
 
-MAX_FETCHED_BYTES: Final = 1 << 20
-"""Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 ERROR_BODY_SECONDS: Final = 5.0
 """How long to wait for the text of an error; only the status decides what happens next."""
 
 
 _REQUEST_TIMEOUT: Final = 408
 """A status that servers send on an idle connection before they close it (RFC 9110 §15.5.9)."""
-
-
-class Forwarder(Protocol):
-    """The way to one provider."""
-
-    provider: Provider
-    keys: Sequence[ProviderKey] = ()
-    """The keys that requests are sent by; none if there is no choice."""
-
-    async def send(self, attempt: Attempt) -> None:
-        """Send the request; return when the body of its 200 was taken.
-
-        Raises UpstreamError, BadRequest when the provider found fault with the request, what the
-        receiver raised, or what ended the request.
-        """
-
-    def redact(self, error: GatewayError) -> GatewayError:
-        """Take the provider's key out of an error, whatever the provider echoed."""
-        return error
-
-    def close(self) -> None:
-        """Keep no connection any more; requests in flight go on to their end."""
-        return
 
 
 class HttpForwarder(Forwarder):
@@ -128,13 +102,13 @@ class HttpForwarder(Forwarder):
                 if attempt.refusal is None:
                     return await connection.read_body()
                 # A provider that is about to close an idle connection says 408.
-                if fresh or head.status != _REQUEST_TIMEOUT or not _was_idle(connection, attempt):
+                if fresh or head.status != _REQUEST_TIMEOUT or not attempt.is_stale(connection):
                     attempt.life.note_declined()
                     raise await self._read_refusal(connection, head, attempt)
             except Broken as error:
                 if head is not None or attempt.answered:
-                    raise break_off(error, "reply") from error
-                if connection.answered or not _was_idle(connection, attempt):
+                    raise _break_off(error, "reply") from error
+                if connection.answered or not attempt.is_stale(connection):
                     raise _fail(error, attempt, is_sent=connection.is_sent) from error
             finally:
                 attempt.connection = None  # it may serve another request from now on
@@ -229,35 +203,9 @@ class HttpForwarder(Forwarder):
         return self.redact(map_status(head.status, refusal.take(), wait))
 
 
-async def fetch(
-    forwarder: Forwarder,
-    exchange: Exchange,
-    body: bytes,
-    headers: Mapping[str, str],
-    ticker: Ticker,
-) -> bytes:
-    """Send a request and return the whole body of the reply, within the provider's time-outs.
-
-    Raises what `Forwarder.send` raises.
-    """
-    reply = CollectedBody(MAX_FETCHED_BYTES)
-    attempt = Attempt(forwarder.provider, ticker.clock, exchange, body, lambda _: reply, headers)
-    ticker.add(attempt)
-    try:
-        await forwarder.send(attempt)
-    finally:
-        ticker.remove(attempt)
-    return reply.take()
-
-
-def _was_idle(connection: Connection, attempt: Attempt) -> bool:
-    """Return whether a failure may be due to a connection that the provider closed while it was idle."""
-    return connection.served > 0 and attempt.is_just_sent
-
-
 def _fail(error: Broken, attempt: Attempt, *, is_sent: bool) -> UpstreamError:
     """Return the error for a connection that ended before an answer came."""
-    failure = break_off(error, "model")
+    failure = _break_off(error, "model")
     # Once all is sent, the provider may have begun to work, so the request must not be sent again.
     if not is_sent:
         failure.next_route = True
@@ -282,3 +230,11 @@ async def _replace_key(
     is_renewed = await key.renewing.replace(refused, lambda: attempt.life.ended_by is not None)
     attempt.life.check()
     return is_renewed
+
+
+def _break_off(error: Broken, blame: Blame) -> UpstreamError:
+    return UpstreamError(
+        f"The upstream provider's answer broke off: {error}.",
+        blame=blame,
+        cause=f"broke off: {error}",
+    )

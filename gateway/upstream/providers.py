@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from gateway.base import errors
 from gateway.config.records import Provider
-from gateway.upstream.forwarder import Forwarder
+from gateway.upstream.attempt import Forwarder
 from gateway.upstream.keys import ProviderKey
 
 log = logging.getLogger("gateway.providers")

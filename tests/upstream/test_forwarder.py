@@ -22,10 +22,10 @@ from gateway.base.errors import (
     redact,
     rename_model,
 )
-from gateway.upstream.attempt import Attempt
+from gateway.upstream.attempt import Attempt, fetch
 from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer
-from gateway.upstream.forwarder import HttpForwarder, fetch
+from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.pool import Pool
 from gateway.upstream.receivers import CollectedBody
 from gateway.upstream.resolver import Address
