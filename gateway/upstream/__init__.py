@@ -4,9 +4,9 @@
     providers   a provider at run time: requests in flight, pauses that it asked for, circuit breakers by which
                 routes that failed repeatedly come last
     keys        the keys of a provider, some of which rest
-    forwarder   requests to one provider by its keys and connections, and the meaning of its failures
+    forwarder   requests to one provider by its keys and connections, idle ones among them, and the meaning of its
+                failures
     attempt     one try at one route: what is sent and by what, its deadlines, what takes the answer, early ends
-    pool        idle connections
     headers     of requests, and of answers that say when to come again
     dial        new connections to one provider: addresses raced, TLS, proxies
     resolver    the addresses of one host

@@ -21,8 +21,8 @@ from gateway.dialects.wire.replies import looks_like_json
 from gateway.extension import find_formats
 from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
+from gateway.upstream.forwarder import Pool
 from gateway.upstream.headers import format_headers, make_own_headers
-from gateway.upstream.pool import Pool
 from gateway.upstream.receivers import CollectedBody
 
 LOOK_SECONDS: Final = 10.0

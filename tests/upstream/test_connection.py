@@ -27,7 +27,7 @@ from gateway.upstream.connection import (
     cut_piece,
 )
 from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
-from gateway.upstream.pool import Pool
+from gateway.upstream.forwarder import Pool
 from gateway.upstream.receivers import STEP_BYTES, Wants
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on

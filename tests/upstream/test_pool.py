@@ -14,7 +14,7 @@ from yarl import URL
 
 from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer, Unreachable
-from gateway.upstream.pool import Pool
+from gateway.upstream.forwarder import Pool
 from gateway.upstream.resolver import FRESH_SECONDS, Address, Resolver, look_up
 from tests.support.config import Places
 from tests.support.rows import each_row
@@ -81,9 +81,9 @@ async def test_the_oldest_are_closed_when_their_time_has_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool, old, young = Pool(Dialer(URL_, 5)), Kept(), Kept()
-    monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 0)
+    monkeypatch.setattr("gateway.upstream.forwarder.IDLE_SECONDS", 0)
     put(pool, old)
-    monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 600)
+    monkeypatch.setattr("gateway.upstream.forwarder.IDLE_SECONDS", 600)
     put(pool, young)
     while not old.closed:  # noqa: ASYNC110 - a timer of the loop
         await asyncio.sleep(0)
