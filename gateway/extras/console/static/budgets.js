@@ -35,7 +35,7 @@ export function budgetTerms({ budget_id: chosen, budget_amount: amount }) {
 /** The budgets that an account's keys can share; `path` is where new ones are made. */
 export function budgetSection(budgets, path, context) {
   return section(["Budgets", button("Add a budget", () => askAdd(path, context))],
-    h("p", { class: "hint" }, "What several keys may spend together in each day, week or month. A key gets one when it is made or edited."),
+    h("p", { class: "hint aside" }, "What several keys may spend together in each day, week or month. A key gets one when it is made or edited."),
     budgets.length > 0 && budgetTable(budgets, context));
 }
 

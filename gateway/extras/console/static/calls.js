@@ -36,8 +36,8 @@ const keyName = (call) => call.key_name || code(call.key_display);
 export function callTable(calls, caption, { brief, accounts } = {}) {
   const columns = [
     { label: brief ? "Started (UTC)" : "Started (UTC), request id", cell: (call) => (brief ? callLink(call.request_id, time(call.started)) : [time(call.started), h("small", null, callLink(call.request_id))]) },
-    !brief && { label: "Outcome", cell: outcome },
-    { label: brief ? "Model" : "Model, provider", cell: (call) => [code(call.model), !brief && h("small", null, call.provider)] },
+    !brief && { label: "Outcome", keep: true, cell: outcome },
+    { label: brief ? "Model" : "Model, provider", cell: (call) => [code(call.model), !brief && !call.model.startsWith(`${call.provider}/`) && h("small", null, call.provider)] },
     { label: accounts ? "Account, key" : "Key", cell: (call) => (accounts ? [accountLink(call.account), h("small", null, keyName(call))] : keyName(call)) },
     brief && { label: "Tokens", right: true, cell: known(allTokens) },
     !brief && { label: "Input", right: true, cell: known(input) },

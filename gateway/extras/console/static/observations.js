@@ -30,7 +30,7 @@ const sums = ({ calls, failures }) => [count(calls), failures > 0 && h("small", 
 /** Why a provider failed, what its error is called there, and at which address. */
 export function failureWords({ reason, url, ...error }) {
   const names = ["type", "code", "param"].filter((name) => error[name]).map((name) => `${name} ${error[name]}`);
-  return [reason, names.length > 0 && ` (${names.join(", ")})`, url && [" at ", code(url)]];
+  return [reason, names.length > 0 && ` (${names.join(", ")})`, url && h("span", { class: "aside" }, " at ", code(url))];
 }
 
 const lastFailure = ({ last_failure: failure }) => (failure ? h("div", { class: "words" },
@@ -48,8 +48,7 @@ export async function providers(context) {
     rows.length > 0 && section("How they answer",
       h("p", { class: "dim" }, "Completions and embeddings by model: the last 50 to 60 minutes, this UTC day, and the last failure within 31 days."),
       answerTable(rows.toSorted(byNeed))),
-    filters([{ name: "day", label: "Replies of the day (UTC)", type: "date", value: day }], reload),
-    latencySection(latency),
+    latencySection(latency, filters([{ name: "day", label: "Replies of the day (UTC)", type: "date", value: day }], reload)),
   ];
 }
 
@@ -70,7 +69,7 @@ const providerTable = (rows, more) => table({
     { label: "Origin", cell: (one) => (one.origin ? code(one.origin) : dim("built in")) },
     { label: "Keys", cell: keyEnds },
     { label: "In flight", right: true, cell: load },
-    { label: "Models", class: "wide", cell: (one) => one.models.map((id, index) => [index > 0 && ", ", code(id)]) },
+    { label: "Models", class: "wide aside", cell: (one) => one.models.map((id, index) => [index > 0 && ", ", code(id)]) },
     more.length && { label: "Actions", class: "acts", cell: (one) => more.map((show) => show(one.name)) },
   ].filter(Boolean),
   rows,
@@ -82,7 +81,7 @@ const answerTable = (rows) => table({
     { label: "Provider, its model", cell: (one) => [h("span", { class: "name" }, one.name), h("small", null, code(one.model))] },
     { label: "State", figure: true, cell: state },
     { label: "Last hour", right: true, cell: (one) => sums(one.hour) },
-    { label: "Today", right: true, cell: (one) => sums(one.today) },
+    { label: "Today", right: true, alike: 1, cell: (one) => sums(one.today) },
     { label: "Last failure", class: "wide", cell: lastFailure },
   ],
   rows,

@@ -24,6 +24,10 @@ export function section(title, ...content) {
   return h("section", { class: "card" }, actions.length ? h("div", { class: "title" }, heading, actions) : heading, content);
 }
 
+/** A section that is folded on phones until it is asked for. */
+export const foldedSection = (title, ...content) =>
+  h("details", { class: "card", open: !PHONE.matches }, h("summary", null, h("h2", null, title)), content);
+
 export const button = (label, onclick, kind = "", more = {}) =>
   h("button", { type: "button", class: kind, onclick, ...more }, label);
 
@@ -61,20 +65,21 @@ const PHONE = matchMedia("(max-width: 40rem)");
 const FEW = 5;
 
 /** Texts of cells that tell nothing. */
-const NOTHING = /^(–|none|never|\D?0(\.0+)?( [A-Z]{3})?)?$/;
+const NOTHING = /^(–|none|never|done|\D?0(\.0+)?( [A-Z]{3})?)?$/;
 
 /** The column that cards have beside the name. */
 const findFigure = (columns) => columns.find((one) => one.figure) ?? columns.find((one) => one.money) ?? columns.find((one) => one.right);
 
 /**
  * Columns are {label, cell(row)} or {label, money(row) → decimal string, exact?, cents?, under?(row)}; `foot` is one more row of totals.
- * Columns that tell nothing are left out unless they have `keep`.
+ * Columns that tell nothing are left out unless they have `keep`, and those that read as the one so many (`alike`) before them.
  *
  * On phones, and where it does not fit, rows become cards; style.css cuts long ones. The roles keep it a table to screen readers.
  */
 export function table({ caption, columns, rows, foot }) {
   const all = foot ? [...rows, foot] : rows;
   const figure = findFigure(columns);
+  const texts = [];
   const made = columns.map((column, at) => {
     const label = column.money ? `${column.label}, ${unit()}` : column.label;
     const kind = [column.right || column.money ? "right" : "", column.class, column === figure ? "figure" : ""].filter(Boolean).join(" ") || null;
@@ -84,7 +89,9 @@ export function table({ caption, columns, rows, foot }) {
       const empty = NOTHING.test(inner.textContent);
       return h(at ? "td" : "th", { role: at ? "cell" : "rowheader", scope: at ? null : "row", "data-label": column.label, "data-empty": empty, class: kind }, inner);
     });
-    const told = !at || column.keep || !rows.length || cells.some((cell) => !("empty" in cell.dataset));
+    texts[at] = cells.map((cell) => cell.textContent).join("\n");
+    const repeats = column.alike && texts[at] === texts[at - column.alike];
+    const told = !at || column.keep || !rows.length || !repeats && cells.some((cell) => !("empty" in cell.dataset));
     return told && { cells, head: h("th", { role: "columnheader", scope: "col", class: kind }, label) };
   }).filter(Boolean);
   const lines = all.map((_, at) => h("tr", { role: "row" }, made.map(({ cells }) => cells[at])));

@@ -100,4 +100,4 @@ function usageTable(view) {
 }
 
 /** The section of an account's page. */
-export const usageOf = (view, account) => view.rows.length > 0 && section(["Last 30 days", link("By day, key or provider", usageUrl(view, { account }))], usageChart(view, "money"), h("details", null, h("summary", null, "As a table"), usageTable(view)));
+export const usageOf = (view, account) => view.rows.length > 0 && section(["Last 30 days", link("By day, key or provider", usageUrl(view, { account }))], usageChart(view, "money", 5), h("details", null, h("summary", null, "As a table"), usageTable(view)));

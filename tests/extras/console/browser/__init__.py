@@ -3,6 +3,7 @@
 test_first_run      the whole first journey
 test_played         what people do on the pages, as `played/` has it: with and without a mouse
 test_accessible     axe on all pages, both themes, narrow and wide; no foreign resources
+test_phones         with very many rows, no page is longer than three screens of a phone
 test_hostile        names that are markup, other sites, other accounts' ids
 test_figures        chart, table, CSV, API and ledger agree; no data, much data, long names
 test_screenshots    pictures of all pages, on request
