@@ -116,9 +116,8 @@ def _make_tables(snapshot: Snapshot) -> Iterator[Table]:
 
 
 def _format_cents(nano: int) -> str:
-    """Round to the cent; less than one is written as it is, so that only nothing is 0.00."""
-    cents = (abs(nano) + _CENT // 2) // _CENT * _CENT if abs(nano) >= _CENT else abs(nano)
-    return format_amount(cents if nano > 0 else -cents)
+    """Round down to the cent, debts up; less than one is written as it is, so that only nothing is 0.00."""
+    return format_amount(nano // _CENT * _CENT if abs(nano) >= _CENT else nano)
 
 
 _NAMES: Final = ("ACCOUNT", "MODEL", "PROVIDER", "ID")

@@ -72,7 +72,7 @@ SLOWEST, 10 MIN  FIRST BYTE  ACCOUNT  MODEL      PROVIDER  ID
          61.0 s       0.3 s  alice    demo/echo  vendor    {ID}
 
 LOWEST BALANCE EUR  CHARGED, 24 H  ACCOUNT
-            -10.22           1.50  bob"""
+            -10.23           1.50  bob"""
     )
 
 

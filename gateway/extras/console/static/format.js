@@ -44,23 +44,24 @@ export function amountText(amount) {
 }
 
 /**
- * Amounts by kind. Charges, costs and spending: three digits, two below 1, all whole units. Balances and what is held: to the
- * cent (`balance`). What is paid or checked (prices, payments, corrections, statements, receipts): exact (`exactAmount`).
+ * Amounts by kind. Charges, costs and spending: three digits, two below 1, all whole units. Balances and what is held: down to
+ * the cent, debts up (`balance`), as nobody can spend what is rounded up. What is paid or checked (prices, payments, corrections, statements, receipts): exact (`exactAmount`).
  * Rounded ones have the exact amount as their title, and only 0 becomes 0.
  */
 export const roundAmount = (value) => round(value, (digits) => (digits > NANO_DIGITS ? Math.max(0, 3 - (digits - NANO_DIGITS)) : null));
 
-/** Round to the cent, or to two digits below one. */
-export const roundCents = (value) => round(value, (digits) => (digits > NANO_DIGITS - 2 ? 2 : null));
+/** Round down to the cent, or to two digits below one. */
+export const roundCents = (value) => round(value, (digits) => (digits > NANO_DIGITS - 2 ? 2 : null), true);
 
 /** `choose` says how many decimals stay, by the number of digits in nano-units; null for two digits in all. */
-function round(value, choose) {
+function round(value, choose, down) {
   const nano = toNano(value);
   const size = nano < 0n ? -nano : nano;
   const digits = String(size).length;
   const decimals = size ? choose(digits) ?? NANO_DIGITS - digits + 2 : 2;
   const step = 10n ** BigInt(Math.max(0, NANO_DIGITS - decimals));
-  const text = fromNano((size + step / 2n) / step * step);
+  const added = !down ? step / 2n : nano < 0n ? step - 1n : 0n;
+  const text = fromNano((size + added) / step * step);
   const shown = decimals >= 2 ? text : decimals ? text.slice(0, -1) : text.slice(0, -3);
   return nano < 0n ? `-${shown}` : shown;
 }
@@ -76,6 +77,12 @@ export const amount = (value) => element(value, roundAmount(value), "", roundTex
 
 /** A balance, what is held or a limit. */
 export const balance = (value, kind = "") => element(value, roundCents(value), kind, amountText(roundCents(value)));
+
+/** What somebody owes, as an amount above 0. */
+export const debt = (value) => {
+  const shown = roundCents(`-${value}`).slice(1);
+  return element(value, shown, "", amountText(shown));
+};
 
 export const bigAmount = (value) => balance(value, "big");
 
@@ -121,8 +128,8 @@ export function time(iso, { day = false, brief = false, none = "–" } = {}) {
     readSetting("local-time") === "yes" && !day && h("span", { class: "local" }, local));
 }
 
-/** Milliseconds of two percentiles, in seconds. */
-export const percentiles = (half, most) => (half === null ? "–" : `${seconds(half)} / ${seconds(most)} s`);
+/** Milliseconds of two percentiles, in seconds. Those of sums in buckets are near: one may be above the longest time. */
+export const percentiles = (half, most, exact) => (half === null ? "–" : `${exact ? "" : "≈ "}${seconds(half)} / ${seconds(most)} s`);
 
 export const seconds = (ms) => (ms / 1000).toFixed(ms < 10000 ? 2 : 1);
 

@@ -3,7 +3,7 @@
 import { PAGES } from "./added.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { amount, balance, count, percentiles } from "./format.js";
+import { amount, balance, count, debt, percentiles } from "./format.js";
 import { accountLink } from "./links.js";
 import { tile, tiles } from "./tiles.js";
 import { code, link, liveHead, section, table } from "./ui.js";
@@ -35,7 +35,7 @@ function summary({ days, periods: { "7d": week, today }, owed, overdrawn }) {
     tile({ label: "Charged in 7 days", value: amount(week.charged), note: [amount(today.charged), " today"], days, read: (day) => day.charged_nano }),
     tile({ label: "Calls in 7 days", value: count(calls), note: `${count(today.requests + today.failed)} today`, days, read: (day) => day.requests + day.failed }),
     tile({ label: "Not charged in 7 days", value: count(week.failed), note: calls ? `${share(week.failed, calls)} of the calls` : "of no calls", days, read: (day) => day.failed }),
-    tile({ label: "Balances owed", value: balance(owed), note: isOver ? [h("span", { class: "red" }, balance(overdrawn)), " overdrawn"] : "none is overdrawn", days, read: (day) => day.balances_nano, state: true })));
+    tile({ label: "Balances owed", value: balance(owed), note: isOver ? [h("span", { class: "red" }, debt(overdrawn)), " overdrawn"] : "none is overdrawn", days, read: (day) => day.balances_nano, state: true })));
 }
 
 const share = (part, whole) => `${((100 * part) / whole).toFixed(1)} %`;

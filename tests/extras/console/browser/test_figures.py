@@ -238,20 +238,24 @@ async def test_readable_at_all_sizes(site: Site) -> None:
 ROUNDED: Final = {
     "37.844999999": ("37.8", "37.84"),
     "4.484": ("4.48", "4.48"),
+    "4.9977": ("5.00", "4.99"),
     "-0.515": ("−0.52", "−0.52"),
-    "0.9999": ("1.00", "1.00"),
-    "0.0099996": ("0.01", "0.01"),
-    "0.000128271": ("0.00013", "0.00013"),
+    "-10.211": ("−10.2", "−10.22"),
+    "-0.001": ("−0.001", "−0.001"),
+    "0.9999": ("1.00", "0.99"),
+    "0.0099996": ("0.01", "0.0099"),
+    "0.000128271": ("0.00013", "0.00012"),
+    "-0.000128271": ("−0.00013", "−0.00013"),
     "-0.000000001": ("−0.000000001", "−0.000000001"),
     "330.00": ("330", "330.00"),
-    "1234567.005": ("1,234,567", "1,234,567.01"),
+    "1234567.005": ("1,234,567", "1,234,567.00"),
     "0.00": ("0.00", "0.00"),
 }
 """Amounts, as spending and as a balance."""
 
 
 async def test_amounts_are_rounded_to_what_a_person_reads(site: Site) -> None:
-    """Spending to three digits, balances to the cent; the exact amount is the title."""
+    """Spending to three digits, balances down to the cent; the exact amount is the title."""
     page = await site.open("", HOLDER)
     shown = await page.evaluate(
         """async (values) => {
@@ -265,6 +269,17 @@ async def test_amounts_are_rounded_to_what_a_person_reads(site: Site) -> None:
             assert rounded.replace("$", "") == text
             assert nano(title.replace("−", "-") or value) == nano(value)
             assert bool(title) == (nano(value) != nano(text.replace("−", "-")))
+
+
+async def test_what_is_owed_is_rounded_up(site: Site) -> None:
+    page = await site.open("", HOLDER)
+    shown = await page.evaluate(
+        """async () => {
+            const { debt } = await import("/console/static/format.js");
+            return debt("10.211").textContent;
+        }"""
+    )
+    assert shown == "$10.22"
 
 
 async def test_amounts_have_no_exponent_and_the_smallest_is_not_0(site: Site) -> None:
