@@ -125,16 +125,17 @@ def measure_latency(counts: Iterable[LatencyCount]) -> Latency:
 
 
 def _find_percentile_ms(counts: list[int], percent: int) -> int | None:
-    """Return the time that this percentage did not exceed; None if nothing was counted.
+    """Return about the least of the times that this percentage did not exceed; None if nothing was counted.
 
-    It is interpolated within its bucket, so it never exceeds the bucket's longest time.
+    The times of a bucket are taken to be even within it, each in the middle of its share: so of one reply
+    all percentiles are the same, and none is at the bucket's end, where few replies would seem slower than
+    any of them was.
     """
-    hundredths = sum(counts) * percent
-    if not hundredths:
+    rank = -(-sum(counts) * percent // 100)
+    if not rank:
         return None
     for count, (low_ms, high_ms) in zip(counts, pairwise((0, *EDGES_MS)), strict=False):
-        of_bucket = 100 * count
-        if hundredths <= of_bucket:
-            return low_ms + ((high_ms - low_ms) * hundredths + of_bucket // 2) // of_bucket
-        hundredths -= of_bucket
+        if rank <= count:
+            return low_ms + ((high_ms - low_ms) * (2 * rank - 1) + count) // (2 * count)
+        rank -= count
     return EDGES_MS[-1]  # longer: nobody knows how much

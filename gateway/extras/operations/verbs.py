@@ -17,7 +17,7 @@ from gateway.extras.operations import health
 from gateway.extras.operations.health import LatencyRow
 from gateway.ledger.observation_records import UpstreamFailure, UpstreamView
 
-LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than"
+LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than about"
 """Above the table of latencies."""
 
 

@@ -7,7 +7,7 @@ import { code, empty, foldedSection, table } from "./ui.js";
 
 /** A section of what /latency replied; `filter` chooses the day. */
 export const latencySection = (view, filter) => foldedSection("How long replies took",
-  h("p", { class: "dim" }, "p50 / p95: within how long half, and 95 %, of complete replies had their first byte and their end. Last hour: this hour of the clock and the one before."),
+  h("p", { class: "dim" }, "p50 / p95: within how long half, and 95 %, of complete replies had their first byte and their end, computed from counts in steps of √2: so they are near. Last hour: this hour of the clock and the one before."),
   filter,
   view.rows.length ? latencyTable(view) : empty("No complete replies in the last hour, nor on the day."));
 

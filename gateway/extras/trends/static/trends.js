@@ -147,11 +147,11 @@ function conclude({ total, before }) {
   return (before?.total_p50_ms ?? null) === null || total.total_p50_ms === null ? now : `${now}, ${span(before.total_p50_ms)} in the span before`;
 }
 
-const summary = ({ total, before }) => figures([
+const summary = ({ total, before, exact }) => figures([
   ["Calls", (one) => count(one.calls)],
   ["Failed", (one) => count(one.failed)],
-  ["First byte p50 / p95", (one) => percentiles(one.first_byte_p50_ms, one.first_byte_p95_ms)],
-  ["Total p50 / p95", (one) => percentiles(one.total_p50_ms, one.total_p95_ms)],
+  ["First byte p50 / p95", (one) => percentiles(one.first_byte_p50_ms, one.first_byte_p95_ms, exact)],
+  ["Total p50 / p95", (one) => percentiles(one.total_p50_ms, one.total_p95_ms, exact)],
 ].map(([name, say]) => [name, say(total), before && `${say(before)} before`]));
 
 const TITLES = { account: "Accounts", provider: "Providers", model: "Models" };
@@ -204,8 +204,8 @@ const stepTable = (view) => table({
     { label: "From (UTC)", cell: (one) => time(one.at, { brief: true }) },
     { label: "Calls", right: true, cell: (one) => count(one.calls) },
     { label: "Failed", right: true, class: "wide", cell: (one) => [count(one.failed), Object.entries(one.failures).map(([kind, many]) => h("small", null, `${count(many)} × `, code(view.kinds[kind])))] },
-    { label: "First byte p50 / p95", right: true, cell: (one) => percentiles(one.first_byte_p50_ms, one.first_byte_p95_ms) },
-    { label: "Total p50 / p95", right: true, cell: (one) => percentiles(one.total_p50_ms, one.total_p95_ms) },
+    { label: "First byte p50 / p95", right: true, cell: (one) => percentiles(one.first_byte_p50_ms, one.first_byte_p95_ms, view.exact) },
+    { label: "Total p50 / p95", right: true, cell: (one) => percentiles(one.total_p50_ms, one.total_p95_ms, view.exact) },
   ],
   rows: view.steps,
 });

@@ -309,6 +309,17 @@ async def test_the_axes_of_charts_are_whole(site: Site) -> None:
             assert highest in texts
 
 
+async def test_times_from_buckets_say_that_they_are_near(site: Site) -> None:
+    page = await site.open("", HOLDER)
+    shown = await page.evaluate(
+        """async () => {
+            const { percentiles } = await import("/console/static/format.js");
+            return [percentiles(300, 4700), percentiles(300, 4700, true)];
+        }"""
+    )
+    assert shown == ["≈ 0.30 / 4.70 s", "0.30 / 4.70 s"]
+
+
 async def test_of_two_hundred_models_the_chart_shows_eight(site: Site) -> None:
     """The chart shows eight models and sums up the rest; the table has all."""
     page = await site.open("usage?by=model&show=requests", ACCOUNT)
