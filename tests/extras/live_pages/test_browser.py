@@ -147,6 +147,22 @@ async def rest(page: Page) -> None:
     assert [one for one in looks if one.endswith("/live")] == []
 
 
+async def test_ids_that_nobody_has_are_not_asked_for_again(site: Site) -> None:
+    """The page says so once; another filter makes it live again."""
+    context = await site.enter(OPERATOR)
+    page = await context.new_page()
+    await page.clock.install()
+    with site.witness.expecting(404):
+        await go(page, "activity?request_id=req_nobody")
+    await expect(page.get_by_text("No call has that request id")).to_be_visible()
+    await expect(page.get_by_role("button", name="Live")).to_have_count(0)
+    await rest(page)
+    await go(page, "activity?key=key_nobody")
+    await expect(page.get_by_text("No calls match these filters")).to_be_visible()
+    await page.get_by_role("button", name="Live").wait_for()
+    await pause(page)
+
+
 async def test_a_look_that_fails_keeps_the_page_and_says_since_when(site: Site) -> None:
     page = await look(site, "providers", OPERATOR)
     await page.route(f"**{API}/live", lambda route: route.abort())

@@ -5,7 +5,7 @@ import { callTable, showRefused } from "./calls.js";
 import { h } from "./dom.js";
 import { filters } from "./form.js";
 import { plural, time } from "./format.js";
-import { empty, keyOptions, link, liveHead, pager } from "./ui.js";
+import { empty, head, keyOptions, link, liveHead, pager } from "./ui.js";
 
 const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "slower_than", "sort", "from", "to"];
 
@@ -25,8 +25,10 @@ export async function activity({ params, session, signal, reload }) {
   const nothing = filtered
     ? empty(chosen.request_id ? `No call${operator ? "" : " of this account"} has that request id. Requests that were refused before they began are found for 7 days.` : "No calls match these filters.", link("All calls", "/console/activity"))
     : empty("No calls yet. A new key comes with a snippet that makes one.", link("To your keys", "/console/keys", "button"));
+  // Nothing is to be expected of an id that nobody has, and each look would be another 404 in the log.
+  const title = chosen.request_id && !list.calls.length ? head : liveHead;
   return [
-    liveHead("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
+    title("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
     (list.count !== 0 || filtered) && filters(fields(chosen, { session, keys, providers, outcomes: list.outcomes }), reload),
     pending.count > 0 && h("p", null, link(`${plural(pending.count, "call")} in flight`, `/console/activity${query(PENDING)}`)),
     list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), partNote(chosen, list), pager(chosen.sort || chosen.slower_than ? undefined : list.count, "call", list.next_cursor)] : refused ? showRefused(refused, operator) : nothing,
