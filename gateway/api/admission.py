@@ -245,8 +245,8 @@ def find_problem(gateway: Gateway, key: Key, name: str) -> str:
     return f"does not exist here; did you mean '{similar}'?" if similar else "does not exist here."
 
 
-def find_similar(name: str, known: list[str]) -> str | None:
-    """Return the known name that was probably meant, if there is one."""
+def find_similar(name: str, known: list[str], like: float = 0.6) -> str | None:
+    """Return the known name that was probably meant, if there is one that is so much `like` it."""
     import difflib  # 0.2 MiB, for errors only
 
     wanted = name.lower()
@@ -257,4 +257,4 @@ def find_similar(name: str, known: list[str]) -> str | None:
         key=lambda one: len(letters.symmetric_difference(one.lower())),
     )
     by_text = {one.lower(): one for one in nearest}
-    return next((by_text[one] for one in difflib.get_close_matches(wanted, by_text, n=1)), None)
+    return next((by_text[one] for one in difflib.get_close_matches(wanted, by_text, 1, like)), None)

@@ -21,6 +21,11 @@ _EVENTS: Final = """
     WHERE action IN ('model.off', 'model.on', 'provider.off', 'provider.on') ORDER BY id
 """
 
+_LIKE: Final = 0.65
+"""How like a name has to be to one that it is taken for: what is switched off by mistake is missed by all."""
+_NAMED: Final = 8
+"""So many names at most are listed where none is like it."""
+
 
 class SwitchBook(Part):
     def read_all(self) -> list[Switch]:
@@ -90,6 +95,10 @@ def _tell_unknown(config: Config, kind: Kind, name: str) -> NotFound:
     names = {one: one for one in list_names(config, kind)}
     if kind == "model":
         names |= {word: one.id for one in config.models.values() for word in one.aliases}
-    similar = find_similar(name, [*names])
-    hint = f"did you mean '{names[similar]}'?" if similar else "`check` lists them"
+    similar = find_similar(name, [*names], _LIKE)
+    hint = "`check` lists them"
+    if similar:
+        hint = f"did you mean '{names[similar]}'?"
+    elif len(own := list_names(config, kind)) <= _NAMED:
+        hint = f"it has {', '.join(own)}" if own else "it has none"
     return NotFound(f"there is no {kind} '{name}' in gateway.toml; {hint}")
