@@ -191,7 +191,7 @@ function makeControls(models, secret) {
   const first = models.find((model) => !model.demo) ?? models[0];
   const effort = field("effort", "Reasoning effort", "select", null, null, option("", "not sent"), EFFORTS.map((one) => option(one)));
   const nodes = [
-    !secret && field("key", "Key", "input", { class: "mono", required: true, oninput: ({ target }) => blame(target, false), placeholder: "sk-ru-…", spellcheck: "false" }, "Keys are shown once, when they are made: paste one, or make another under Keys."),
+    !secret && field("key", "Key", "input", { class: "mono", required: true, oninput: ({ target }) => blame(target, false), placeholder: "sk-ru-…", spellcheck: "false" }, ["Keys are shown once, when they are made: paste one, or ", link("make another", "/console/keys?new=1"), "."]),
     field("model", "Model", "select", { value: first.id, onchange: fit }, null, models.map((model) => option(model.id))),
     field("system", "System prompt", "textarea", { rows: "2" }),
     h("details", null, h("summary", null, "Settings"), h("div", { class: "stack" },

@@ -39,6 +39,18 @@ async def test_an_answer_is_stopped_and_asked_for_again(site: Site, console: Con
     assert await page.get_by_role("button", name="Send again").count() == 0
 
 
+async def test_long_code_scrolls_and_the_hint_leads_to_a_new_key(site: Site) -> None:
+    page = await site.open("try", HOLDER)
+    await page.get_by_text("The same request as").click()
+    await page.get_by_role("tab", name="JavaScript").click()
+    code = page.locator(".snippet pre")
+    await code.evaluate("(pre) => pre.append('a turn\\n'.repeat(99))")
+    shown, whole = await code.evaluate("(pre) => [pre.clientHeight, pre.scrollHeight]")
+    assert shown < 400 < whole
+    await page.get_by_role("link", name="make another").click()
+    await expect(page.get_by_role("dialog").get_by_role("heading")).to_have_text("Create a key")
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_the_code_sends_the_same_request(site: Site, console: Console, stream: bool) -> None:
     """Python's and curl's; a text with all that their quotation could stumble over comes back as it was."""
