@@ -55,7 +55,7 @@ const settleTable = (rows) => table({
     { label: "Account", cell: (one) => accountLink(one.account) },
     { label: "Model", cell: (one) => code(one.model) },
     { label: "Provider", cell: (one) => one.provider },
-    { label: "Held", money: (one) => one.hold },
+    { label: "Held", cents: true, money: (one) => one.hold },
     { label: "Started (UTC)", cell: (one) => time(one.started) },
   ],
   rows,

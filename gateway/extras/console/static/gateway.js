@@ -76,7 +76,7 @@ const periodTable = (all) => table({
     { label: "First byte p50 / p95", right: true, cell: ({ latency }) => percentiles(latency.first_byte_p50_ms, latency.first_byte_p95_ms) },
     { label: "Total p50 / p95", right: true, cell: ({ latency }) => percentiles(latency.total_p50_ms, latency.total_p95_ms) },
     { label: "Charged", money: (row) => row.charged },
-    { label: "Credited", money: (row) => row.credited },
+    { label: "Credited", exact: true, money: (row) => row.credited },
     { label: "Margin", money: (row) => row.margin, under: (row) => row.margin !== null && h("small", null, percent(row.margin_nano, row.charged_with_cost_nano)) },
   ],
   rows: Object.entries(PERIODS).map(([key, name]) => ({ name, ...all.periods[key] })),

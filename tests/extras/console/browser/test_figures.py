@@ -271,6 +271,14 @@ async def test_amounts_are_rounded_to_what_a_person_reads(site: Site) -> None:
             assert bool(title) == (nano(value) != nano(text.replace("−", "-")))
 
 
+async def test_what_was_paid_is_exact(site: Site) -> None:
+    """The credits of a period are paid amounts, unlike the charges beside them."""
+    page = await site.open("", OPERATOR)
+    await page.get_by_text("Calls, times and money by period").click()
+    cell = page.locator("tbody tr").filter(has_text="30 days").locator("td[data-label=Credited]")
+    assert (await cell.inner_text()).endswith(".000001")
+
+
 async def test_what_is_owed_is_rounded_up(site: Site) -> None:
     page = await site.open("", HOLDER)
     shown = await page.evaluate(
