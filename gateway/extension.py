@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
     from gateway.api.routes import Endpoint
     from gateway.api.state import Gateway
-    from gateway.config.records import Config
-    from gateway.config.secrets import ReadTable
+    from gateway.config.reader import Place
+    from gateway.config.records import Config, Model
+    from gateway.config.secrets import Mistake, ReadTable
     from gateway.dialects.formats import Formats
     from gateway.ledger.opening import Databases
     from gateway.ledger.sql.books import Books
@@ -110,6 +112,29 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What an extra says of gateway.toml beside the rules: what is meant, and what cannot be. By default nothing."""
+
+    guess: Callable[[str, Iterable[str]], str | None] = lambda *_: None
+    """Returns the known name that another one may be meant for."""
+    explain: Callable[[ValueError, str], str | None] = lambda *_: None
+    """Says what was meant by a text that is not UTF-8, or not TOML."""
+    judge: Callable[[Callable[..., object], object, str], str] = lambda _read, _value, problem: (
+        problem
+    )
+    """Returns what is wrong with a value, by its reader and by the problem that this has; "" if nothing is."""
+    find_mistake: Callable[[str, bool], Mistake | None] = lambda *_: None
+    """Returns why a text cannot be a secret. True says that it stands in gateway.toml itself."""
+    judge_model: Callable[[Place, Mapping[str, object], Model, str], Sequence[str]] = lambda *_: ()
+    """Returns doubts about the prices of a model, by its table and the currency. Raises ConfigError for what
+    cannot be meant."""
+    judge_dollars: Callable[[Mapping[str, Decimal]], str] = lambda _: ""
+    """Returns what is wrong with prices that `judge_model` refuses; "" if nothing is."""
+    list_warnings: Callable[[Config], Iterable[str]] = lambda _: ()
+    """Returns what may not be meant in a valid configuration, beside the doubts about its models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
     """An extra. Its functions import what they need when they are called."""
 
@@ -145,6 +170,8 @@ class Extra:
     """Returns what opens ledgers at addresses, of which [storage] url names one."""
     schemas: Mapping[str, int] = field(default_factory=dict)
     """The versions of their schemas, by the name of the database."""
+    advise: Callable[[], Advice] | None = None
+    """Returns what it says of gateway.toml. Of one extra alone."""
     first_start: Callable[[Books, Config, str, tuple[str, int]], Shown] | None = None
     """Opens the operator's account, by its name, on a gateway at this host and port."""
 
@@ -172,6 +199,13 @@ def find_added(name: str) -> list[object]:
     """Return what other extras add to an extra."""
     extras = find_extras().values()
     return [extra.adds[name]() for extra in extras if name in extra.adds]
+
+
+@cache
+def find_advice() -> Advice:
+    """Return what an extra says of gateway.toml: nothing where there is none."""
+    found = (one.advise for one in find_extras().values() if one.advise is not None)
+    return next((advise() for advise in found), Advice())
 
 
 def find_databases() -> Databases:

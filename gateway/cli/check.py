@@ -11,10 +11,9 @@ from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
 from gateway.cli.summary import describe_config, page_config
 from gateway.cli.verbs import flag, verb
+from gateway.config.doubts import list_warnings, warn_of_literals, warn_of_no_model
 from gateway.config.load import load_config
-from gateway.config.losses import list_warnings, warn_of_no_model
 from gateway.config.records import Config, Server
-from gateway.config.secrets import warn_of_literals
 from gateway.extension import find_extras
 from gateway.ledger.opening import check_ledger
 from gateway.ledger.records import LedgerError

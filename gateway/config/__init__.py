@@ -10,6 +10,7 @@
     prices     their prices, and what their providers bill
     plausible  prices that no vendor comes near
     losses     warnings of a configuration that is valid: prices below their cost, rules that meet
+    doubts     warnings of a configuration that is valid
     values     readers of values with special rules: addresses, headers, routes
     mistaken   what stands in the place of a secret, a model's name or an address by mistake
     other_names    what other programs call our keys, for errors that say what was meant

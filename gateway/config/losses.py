@@ -1,7 +1,4 @@
-"""Warnings of a valid configuration: what may not be meant, such as prices below the cost, rules that meet.
-
-`check` tells them, and so does the log at each start and reload.
-"""
+"""Warnings of a valid configuration: prices below the cost, rules that meet, addresses that are not found."""
 
 from __future__ import annotations
 
@@ -16,18 +13,9 @@ from gateway.config.records import Config, Model
 
 
 def list_warnings(config: Config) -> Iterator[str]:
-    yield from config.doubts
     yield from list_lost_bases(config)
     yield from list_losses(config)
     yield from list_conflicts(config)
-
-
-def warn_of_no_model(config: Config) -> Iterator[str]:
-    if not config.active_models():
-        yield (
-            "No model is on, so callers get an empty list of models. Set a provider's key to"
-            " turn its models on."
-        )
 
 
 def list_lost_bases(config: Config) -> Iterator[str]:

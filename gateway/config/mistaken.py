@@ -1,4 +1,4 @@
-"""Find mistakes in the place of a secret, a model's name or an address, and say what to write.
+"""Find mistakes in the place of a secret, a model's name, an address or a price, and say what to write.
 
 Operators come from other gateways, whose files have variables, wildcards and endpoints in these places. No message
 repeats what may be a secret.
@@ -7,12 +7,14 @@ repeats what may be a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
-from gateway.config.reader import looks_secret
+from gateway.config import secrets, settings, values
+from gateway.config.reader import looks_secret, show
+from gateway.config.secrets import Mistake
 
 _NAME: Final = r"([A-Za-z_][A-Za-z0-9_]*)"
 _REFERENCE: Final = re.compile(
@@ -57,7 +59,6 @@ _SCHEME: Final = re.compile(
     r"((?:bearer|basic|token|key|api-?key)(?=\s)|(?:authorization|x-api-key|api-key)(?=:))",
     re.IGNORECASE,
 )
-_WORD: Final = re.compile(r"[\x21-\x7e]+")
 _NOTHING: Final = re.compile(r"None|null|NULL|nil|undefined")
 _HOME_PATH: Final = re.compile(r"~(/.+)")
 _PATH: Final = re.compile(
@@ -86,18 +87,6 @@ def has_variable(text: str) -> bool:
     return find_variable(bare) is not None or _WITHIN.search(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """Why a text cannot be the secret that it stands for."""
-
-    problem: str
-    """Says so of the text, as "is a placeholder"."""
-    write: str
-    """The advice for a text that stands in gateway.toml itself."""
-    hold: str = "the {}"
-    """The content that a variable or a file needs, if the text is in one; {} says what is meant."""
-
-
 _BEHIND: Final = ("write what stands behind it", "what stands behind it")
 _OTHER_PROGRAM: Final = (
     "names a place in another program",
@@ -105,13 +94,13 @@ _OTHER_PROGRAM: Final = (
 )
 
 
-def find_mistake(secret: str) -> Mistake | None:
-    """Return why a text cannot be a secret, wherever it comes from."""
-    return next(_list_mistakes(secret), None)
-
-
-def _list_mistakes(secret: str) -> Iterator[Mistake]:
+def find_mistake(secret: str, is_written: bool) -> Mistake | None:
+    """Return why a text cannot be a secret."""
     text = secret.strip()
+    return next(chain(_list_places(text) if is_written else (), _list_mistakes(text)), None)
+
+
+def _list_mistakes(text: str) -> Iterator[Mistake]:
     if len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES:
         yield Mistake(
             "has quotation marks of its own", "write it without them", "the {} without them"
@@ -135,17 +124,6 @@ def _list_mistakes(secret: str) -> Iterator[Mistake]:
         yield Mistake("begins with a variable's name and =", *_BEHIND)
     if scheme := _SCHEME.match(text):
         yield Mistake(f"begins with {scheme[1].title()}", *_BEHIND)
-    # Most secrets become a header's value, where a line break would begin another header.
-    if not _WORD.fullmatch(secret):
-        yield Mistake(
-            "is not one word of printable ASCII", "write it without spaces and line breaks"
-        )
-
-
-def refuse_no_secret(secret: str) -> None:
-    """Raise ValueError if a text of gateway.toml cannot be the secret that it stands for."""
-    for mistake in chain(_list_places(secret.strip()), _list_mistakes(secret)):
-        raise ValueError(f"{mistake.problem}: {mistake.write}")
 
 
 def _list_places(text: str) -> Iterator[Mistake]:
@@ -175,26 +153,42 @@ def _name_file(path: str) -> str:
 _ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 
-def refuse_address(key: str) -> None:
-    """Raise ValueError for an address in the place of a provider's key."""
-    if found := _ADDRESS.match(key):
-        if found[1].lower().startswith("http"):
-            raise ValueError(
-                "is an address, which belongs in base_url: write env:NAME, with the key in it"
-            )
-        raise ValueError(": ".join(_OTHER_PROGRAM))
+def _judge_key(key: Any, problem: str) -> str:
+    """Refuse an address in the place of a provider's key."""
+    found = None if problem else _ADDRESS.match(key)
+    if found and found[1].lower().startswith("http"):
+        return "is an address, which belongs in base_url: write env:NAME, with the key in it"
+    return ": ".join(_OTHER_PROGRAM) if found else problem
 
 
 _PATTERN: Final = re.compile(r"\*|^\^|\$$|<.*>|\{.*\}", re.DOTALL)
 
 
-def refuse_pattern(model: str) -> None:
-    """Raise ValueError for a pattern or a placeholder in the place of a model's name."""
-    if _PATTERN.search(model):
-        raise ValueError(
-            "is a pattern, which matches nothing here, as each model has its own price: write the"
-            " whole name, and one table for each model"
-        )
+_NO_MODEL: Final = (
+    "is a pattern, which matches nothing here, as each model has its own price: write the whole name,"
+    " and one table for each model"
+)
+
+
+def _judge_model_id(model_id: Any, problem: str) -> str:
+    """Refuse a pattern or a placeholder in the place of a model's name."""
+    return _NO_MODEL if not problem and _PATTERN.search(model_id) else problem
+
+
+def _judge_aliases(aliases: Any, problem: str) -> str:
+    found = () if problem else filter(_PATTERN.search, aliases)
+    return next((f"has {show(one)}, which {_NO_MODEL}" for one in found), problem)
+
+
+def _judge_routes(routes: Any, problem: str) -> str:
+    found = () if problem else (one for one in routes if _PATTERN.search(one.partition("/")[2]))
+    return next((f"has {show(one)}, which {_NO_MODEL}" for one in found), problem)
+
+
+def _judge_headers(headers: Any, problem: str) -> str:
+    found = () if problem else (name for name, content in headers.items() if has_variable(content))
+    return next((f"has a variable as the value of {show(name)}, but is sent as it is written: a key"
+            " belongs in api_key" for name in found), problem)  # fmt: skip
 
 
 _ENDPOINT: Final = re.compile(
@@ -213,19 +207,21 @@ _REPLACED: Final = re.compile(r"[{}<>]")
 _WHOLE_ADDRESS: Final = re.compile(r"https?://[^\s@\\]+", re.IGNORECASE)
 
 
-def refuse_no_base(address: str) -> None:
-    """Raise ValueError for an address with a variable, or of an endpoint, whose path is added to a base."""
+def _judge_base(address: Any, problem: str) -> str:
+    """Refuse an address with a variable, or of an endpoint, whose path is added to a base."""
+    # Whatever the problem is: of an endpoint's address with a query more can be said.
+    if not isinstance(address, str):
+        return problem
     if has_variable(address) or _REPLACED.search(address):
-        raise ValueError(
-            "has a variable or a placeholder in it, which nothing replaces: write the address itself"
-        )
+        return "has a variable or a placeholder in it, which nothing replaces: write the address itself"
     whole = re.split(r"[?#]", address, maxsplit=1)[0].rstrip("/")
     found = _ENDPOINT.search(whole)
     if found and _WHOLE_ADDRESS.fullmatch(whole):
         base = whole[: found.start()] + ("/v1" if found["ollama"] else "")
         base = find_base(base) or base
         shown = "it without" if looks_secret(base) else f'base_url = "{base}"'
-        raise ValueError(f"ends in the path of an endpoint, which is added to it: write {shown}")
+        return f"ends in the path of an endpoint, which is added to it: write {shown}"
+    return problem
 
 
 _BASES: Final = {
@@ -256,3 +252,31 @@ def find_base(base_url: str) -> str | None:
     if found is None or path is None or base_url[found.end() :] not in _TRIED - {path}:
         return None
     return f"{found[0]}{path}"
+
+
+_LEAST: Final = Decimal("0.000001")
+"""Less is not the price of a million of anything."""
+
+
+def _judge_price(amount: object, problem: str) -> str:
+    """Explain the refusal of an amount that is too fine."""
+    if not problem or not isinstance(amount, Decimal) or amount.is_nan() or not 0 < amount < _LEAST:
+        return problem
+    return f"{problem}. Is it the price of one token? Write that of a million"
+
+
+_JUDGES: Final[Mapping[Callable[..., object], Callable[[Any, str], str]]] = {
+    secrets.provider_key: _judge_key,
+    settings.price: _judge_price,
+    values.aliases: _judge_aliases,
+    values.check_model_id: _judge_model_id,
+    values.headers: _judge_headers,
+    values.provider_url: _judge_base,
+    values.routes: _judge_routes,
+}
+
+
+def judge(read: Callable[..., object], value: object, problem: str) -> str:
+    """Return what is wrong with a value, by its reader and by the problem that this has; "" if nothing is."""
+    look = _JUDGES.get(read)
+    return problem if look is None else look(value, problem)

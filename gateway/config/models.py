@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from gateway.base.prices import PriceList
-from gateway.config.plausible import list_doubts
 from gateway.config.prices import (
     NO_OUTPUT,
     TOLD,
@@ -15,12 +14,21 @@ from gateway.config.prices import (
     read_image_prices,
     read_price_list,
 )
-from gateway.config.reader import ConfigError, Place, Problems, quote_key, read_table, show, suggest
+from gateway.config.reader import (
+    ConfigError,
+    Place,
+    Problems,
+    quote_key,
+    read_table,
+    read_value,
+    show,
+    suggest,
+)
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_model_id
 from gateway.dialects.wire.records import DEFAULT_KIND, Kind, Pricing
-from gateway.extension import find_dialects, find_kinds, find_missing
+from gateway.extension import find_advice, find_dialects, find_kinds, find_missing
 
 MAX_OUTPUT_TOKENS: Final = 128_000
 """The default output limit of a model: the largest that vendors offer."""
@@ -40,7 +48,9 @@ def read_models(
         if find_lack(table, "kind") is None:
             with problems.collect("models"):
                 model = _read_model(file, name, table, root["providers"], providers)
-                _judge_prices(file, model, table, currency, problems)
+                problems.doubts += find_advice().judge_model(
+                    _place(file, name), table, model, currency
+                )
                 models[name] = model
     with problems.collect("models"):
         _check_limits(file, root["models"], models, providers)
@@ -89,17 +99,6 @@ def _read_model(
         costs=costs,
         **settings,
     )
-
-
-def _judge_prices(
-    file: str, model: Model, raw: Mapping[str, Any], currency: str, problems: Problems
-) -> None:
-    """Note what is doubtful in a model's prices. Raises ConfigError for what cannot be meant."""
-    told = {name: raw.get(name, SETTINGS["models.ID"][name].default) for name in TOLD}
-    found = [*list_doubts(_place(file, model.id), told, model.unit, currency)]
-    if refused := [str(error) for error, is_refused in found if is_refused]:
-        raise ConfigError(*refused)
-    problems.doubts += [str(error).removeprefix(f"{file}: ") for error, _ in found]
 
 
 def _place(file: str, model_id: str) -> Place:
@@ -185,7 +184,7 @@ def _check_id(place: Place, model_id: str, raw: object) -> None:
     TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`.
     """
     try:
-        check_model_id(model_id)
+        read_value(check_model_id, model_id)
     except ValueError as error:
         raise place.error("", str(error)) from error
     inner = raw if isinstance(raw, dict) else {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from gateway.extension import find_dialects, find_kinds
+
 _OTHERS: Final[Mapping[str, str]] = {
     # Keys of prices, per million tokens or not
     "input": "prompt in prompt_price prompt_cost prompt_tokens input_price input_cost input_tokens"
@@ -39,10 +41,19 @@ _LIKE: Final = 0.65
 """How like a name a typing error has to be: "moderation" is not meant for "completion"."""
 
 
-def find_meant(name: str, known: Iterable[str], others: Mapping[str, str] = _OTHERS) -> str | None:
+def guess(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that may be meant by another one, or by a typing error."""
     import difflib  # 0.2 MiB, for errors only
 
     names, plain = list(known), name.lower().replace("-", "_").replace(" ", "_")
+    others = _find_others(names)
     found = [one for one in names if plain in (one, *others.get(one, "").split())]
     return next(iter((*found, *difflib.get_close_matches(name, names, n=1, cutoff=_LIKE))), None)
+
+
+def _find_others(names: list[str]) -> Mapping[str, str]:
+    """Return what other programs call these names, which may be all dialects or all kinds."""
+    for known in (find_dialects(), find_kinds()):
+        if names == [*known]:
+            return {name: one.others for name, one in known.items()}
+    return _OTHERS

@@ -12,7 +12,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from gateway.base.money import MEDIA, NANO, format_amount
+from gateway.config.prices import TOLD
 from gateway.config.reader import ConfigError, Place
+from gateway.config.records import Model
+from gateway.config.settings import SETTINGS
 
 _TOKENS: Final = ("input", "cached_input", "cache_write", "cache_write_1h", "output", *MEDIA)
 _ASKED: Final[Mapping[str, tuple[str, str]]] = {
@@ -61,7 +64,16 @@ _PER_USE: Final[Mapping[str, Sequence[tuple[int | Decimal, str]]]] = {
 """The same of other amounts."""
 
 
-def list_doubts(
+def judge_model(place: Place, raw: Mapping[str, Any], model: Model, currency: str) -> list[str]:
+    """Return what is doubtful in a model's prices. Raises ConfigError for what cannot be meant."""
+    told = {name: raw.get(name, SETTINGS["models.ID"][name].default) for name in TOLD}
+    found = [*_list_doubts(place, told, model.unit, currency)]
+    if refused := [str(error) for error, is_refused in found if is_refused]:
+        raise ConfigError(*refused)
+    return [str(error).removeprefix(f"{place.file}: ") for error, _ in found]
+
+
+def _list_doubts(
     place: Place, told: Mapping[str, Any], unit: str, currency: str
 ) -> Iterator[tuple[ConfigError, bool]]:
     """Yield each doubt about a model's prices and costs, which are well formed, and whether it is refused."""
@@ -83,7 +95,7 @@ def list_doubts(
             yield place.error(where, f"{words}; if meant, add sure = true to {key}"), is_far
 
 
-def find_mistake(amounts: Mapping[str, Decimal]) -> str:
+def judge_dollars(amounts: Mapping[str, Decimal]) -> str:
     """Return what is wrong with prices in dollars that are refused without `sure = true`; "" if nothing is.
 
     It tells what was probably meant, if that is known.

@@ -168,7 +168,7 @@ def _read_price(
         raise place.error(key, f"must be {wanted}, not {show(raw)}")
     within = replace(place, within=f"{place.within}{key}.")
     amounts: dict[str, Any] = read_table(within, raw, SETTINGS["models.ID.price"])
-    del amounts["sure"]  # see `plausible`
+    del amounts["sure"]  # see `extension.Advice.judge_model`
     for name in ("input", "output", "minute"):
         if name in needed and amounts[name] is None:
             raise within.error(name, f"is missing; it is {SETTINGS['models.ID.price'][name].what}")

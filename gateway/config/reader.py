@@ -17,8 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.base.process import PROGRAM, READ, find_obstacle
-from gateway.config.other_names import find_meant
-from gateway.config.syntax import explain_encoding, explain_syntax
+from gateway.extension import find_advice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +87,8 @@ def _read_text(path: Path) -> str:
         reason = find_obstacle(path, READ) or error.strerror
         raise ConfigError(f"{path}: cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: must be UTF-8 text; {explain_encoding(error)}") from error
+        told = find_advice().explain(error, "") or f"the byte at {error.start} is not"
+        raise ConfigError(f"{path}: must be UTF-8 text; {told}") from error
     if "\0" in text:
         kind = "UTF-16 or damaged" if text.strip("\0 \r\n") else "empty, as a crash leaves it"
         raise ConfigError(f"{path}: has zero bytes, so it is {kind}: restore it, as UTF-8 text")
@@ -106,7 +106,7 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 def _describe_syntax(error: Exception, text: str) -> str:
     if isinstance(error, tomllib.TOMLDecodeError):
         where = str(error).rpartition(" (at ")[2]
-        if meant := explain_syntax(str(error), text, looks_secret):
+        if meant := find_advice().explain(error, text):
             return f"{meant} (at {where}"
         return f"{HIDDEN} (at {where}" if looks_secret(str(error)) else str(error)
     return "a number is too long" if not isinstance(error, RecursionError) else "nested too deeply"
@@ -157,15 +157,27 @@ def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Se
     if value is REQUIRED:
         raise place.error(key, f"is missing; it is {setting.what}")
     try:
-        return setting.read(value)
+        return read_value(setting.read, value)
     except ValueError as error:
         raise place.error(key, str(error)) from error
+
+
+def read_value(read: Callable[..., Any], value: object) -> Any:
+    """Read a value that advice has nothing against. Raises ValueError."""
+    found, problem = None, ""
+    try:
+        found = read(value)
+    except ValueError as error:
+        problem = str(error)
+    if problem := find_advice().judge(read, value, problem):
+        raise ValueError(problem)
+    return found
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Suggest the name that may have been meant, or list the known names."""
     names = list(known)
-    if meant := find_meant(name, names):
+    if meant := find_advice().guess(name, names):
         return f'did you mean "{meant}"?'
     return f"known here: {', '.join(names)}" if names else "there are none"
 

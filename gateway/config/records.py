@@ -249,7 +249,7 @@ class Config:
     extras: Mapping[str, object] = field(default_factory=dict)
     """The tables of extras as their records, by name; without those in another table that the file lacks."""
     doubts: tuple[str, ...] = field(default=(), compare=False)
-    """Settings that are valid, but probably not meant, by their place; `losses` knows more."""
+    """Settings that are valid, but probably not meant, by their place; `doubts` tells more."""
     literals: tuple[str, ...] = field(default=(), compare=False)
     """The settings whose secrets are written out in the file."""
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Final
 
-from gateway.config.other_names import find_meant
 from gateway.config.reader import Read, show
+from gateway.extension import find_advice
 
 MAX_SECONDS: Final = 86_400
 """A day. A longer time-out is a typing error."""
@@ -111,14 +109,14 @@ def matching(pattern: str, rule: str) -> Read:
     return read
 
 
-def choice(*words: str, others: Mapping[str, str] = MappingProxyType({})) -> Read:
-    """Make a reader that accepts only these words; `others` are what other programs call them."""
+def choice(*words: str) -> Read:
+    """Make a reader that accepts only these words."""
     rest = ", ".join(f'"{word}"' for word in words[:-1])
     rule = f'{rest} or "{words[-1]}"' if rest else f'"{words[-1]}"'
 
     def read(value: object) -> str:
         if not isinstance(value, str) or value not in words:
-            meant = find_meant(value, words, others) if isinstance(value, str) else None
+            meant = find_advice().guess(value, words) if isinstance(value, str) else None
             hint = f"; did you mean {show(meant)}?" if meant else ""
             raise ValueError(f"must be {rule}, not {show(value)}{hint}")
         return value

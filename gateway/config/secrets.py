@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
-from gateway.base.process import READ, find_obstacle, name_group
-from gateway.config.mistaken import find_mistake, refuse_no_secret
+from gateway.base.process import READ, find_obstacle
 from gateway.config.reader import Place, looks_secret, quote_key
-from gateway.extension import find_extras, find_missing, find_tables
+from gateway.extension import find_advice, find_extras, find_missing, find_tables
 
 COMMAND: Final = "command:"
 """The beginning of a key's place if a command prints the key."""
+_WORD = re.compile(r"[\x21-\x7e]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"(env|file|command):.")
 _SECRET_HEADER = re.compile(r"auth|cookie|credential|key|password|secret|token", re.IGNORECASE)
@@ -73,6 +71,30 @@ def provider_keys(value: object) -> tuple[str, ...]:
     return places
 
 
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """Why a text cannot be the secret that it stands for."""
+
+    problem: str
+    """Says so of the text, as "is a placeholder"."""
+    write: str
+    """What to do about a text that stands in gateway.toml itself."""
+    hold: str = "the {}"
+    """The content that a variable or a file needs, if the text is in one; {} says what is meant."""
+
+
+_NO_WORD: Final = Mistake(
+    "is not one word of printable ASCII", "write it without spaces and line breaks"
+)
+
+
+def find_mistake(secret: str, *, written: bool = False) -> Mistake | None:
+    """Return why a text cannot be a secret. If it is `written`, it stands in gateway.toml itself."""
+    # Most secrets become a header's value, where a line break would begin another header.
+    own = None if _WORD.fullmatch(secret) else _NO_WORD
+    return find_advice().find_mistake(secret, written) or own
+
+
 def resolve_secret(
     value: str, folder: Path, environ: Mapping[str, str], meant: str = "key"
 ) -> tuple[str, str | None]:
@@ -93,7 +115,8 @@ def resolve_secret(
         path = folder / expand_variables(rest, environ)
         secret, holder, ask = _read_secret(path), f"file {path}", "write into it"
     else:
-        refuse_no_secret(value)
+        if mistake := find_mistake(value, written=True):
+            raise ValueError(f"{mistake.problem}: {mistake.write}")
         return value, None
     if mistake := find_mistake(secret):
         return "", f"the {holder} {mistake.problem}: {ask} {mistake.hold.format(meant)}"
@@ -201,32 +224,3 @@ def _shows_key(place: str | None) -> bool:
     if place is not None and place.startswith(COMMAND):
         return any(map(looks_secret, split_command(place)))
     return is_literal(place)
-
-
-def warn_of_literals(path: Path, literals: Sequence[str]) -> str | None:
-    """Return a warning if others may read the file and secrets are written out in it."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    if not literals or not (readers := _find_readers(found)):
-        return None
-    who, mode = readers
-    return (
-        f"{path} can be read by {who}, and has secrets written out: {', '.join(literals)}. Type"
-        f" `chmod {mode} {shlex.quote(str(path))}`; keys and addresses can also be env:NAME or"
-        " file:PATH."
-    )
-
-
-def _find_readers(found: os.stat_result) -> tuple[str, str] | None:
-    """Return who else may read a file, and the mode that prevents it.
-
-    The group counts only if this user owns the file: a service may read another user's file by its
-    group.
-    """
-    if found.st_mode & stat.S_IROTH:
-        return "everybody on this machine", "o="
-    if found.st_mode & stat.S_IRGRP and found.st_uid == os.geteuid() != 0:
-        return f"the group {name_group(found.st_gid)}", "go="
-    return None

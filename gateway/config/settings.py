@@ -8,7 +8,6 @@ docs/configuration.md says what each key means; a test compares its keys and def
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Final, get_args
 
 from gateway.base.money import MEDIA
@@ -21,28 +20,13 @@ from gateway.extension import find_dialects, find_kinds
 
 MAX_PRICE: Final = 1_000_000_000_000
 """Units per million tokens: enough for currencies of which a dollar is many thousands."""
-_LEAST: Final = Decimal("0.000001")
-"""Less is not the price of a million of anything."""
 MAX_TOOL_PRICE: Final = 1_000_000
 """Units per call of a tool."""
 MAX_FACTOR: Final = 1000
 """The largest factor on a provider's bill."""
 
-_amount = read.nano_units(MAX_PRICE)
-
-
-def _price(value: object) -> object:
-    try:
-        return _amount(value)
-    except ValueError as error:
-        if not isinstance(value, Decimal) or value.is_nan() or not 0 < value < _LEAST:
-            raise
-        raise ValueError(
-            f"{error}. Is it the price of one token? Write that of a million"
-        ) from None
-
-
-_maybe_price = Setting(_price, None)
+price = read.nano_units(MAX_PRICE)
+_maybe_price = Setting(price, None)
 _rule_price = Setting(
     read.untyped,
     what="as the model's own; fees, media and a factor that it leaves out are the model's",
@@ -55,8 +39,7 @@ _DIALECTS: Final = [f"{name} ({one.what})" for name, one in find_dialects().item
 
 
 def _read_dialect(value: object) -> object:
-    others = {name: one.others for name, one in find_dialects().items()}
-    return read.choice(*others, others=others)(value)
+    return read.choice(*find_dialects())(value)
 
 
 SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
@@ -86,12 +69,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     },
     "models.ID": {
         "owned_by": Setting(read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"), None),
-        "kind": Setting(
-            read.choice(
-                *find_kinds(), others={name: one.others for name, one in find_kinds().items()}
-            ),
-            DEFAULT_KIND,
-        ),
+        "kind": Setting(read.choice(*find_kinds()), DEFAULT_KIND),
         "aliases": Setting(values.aliases, []),
         "routes": Setting(
             values.routes, what='an array of "provider/upstream model", tried in order'
@@ -114,14 +92,14 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     },
     "models.ID.price": {
         "input": Setting(
-            _price, None, what="the price of a million input tokens; rerank needs none"
+            price, None, what="the price of a million input tokens; rerank needs none"
         ),
         **dict.fromkeys(("cached_input", "cache_write", "cache_write_1h"), _maybe_price),
         "output": Setting(
-            _price, None, what="the price of a million output tokens; needed where it makes some"
+            price, None, what="the price of a million output tokens; needed where it makes some"
         ),
         "minute": Setting(
-            _price, None, what="of a minute of audio to transcribe, in place of `input`"
+            price, None, what="of a minute of audio to transcribe, in place of `input`"
         ),
         **dict.fromkeys(("request", "search_unit", "web_search", *MEDIA), _maybe_price),
         "reported": Setting(read.factor(MAX_FACTOR), None),
@@ -130,7 +108,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "models.ID.price_image": {
         "size": Setting(read.matching(r"[0-9]{1,5}x[0-9]{1,5}", "such as 1024x1024"), None),
         "quality": Setting(read.matching(r"[a-z]{1,16}", "a lowercase word"), None),
-        "price": Setting(_price, what="the price of one image"),
+        "price": Setting(price, what="the price of one image"),
         "sure": Setting(read.boolean, default=False),
     },
     "models.ID.price_when": {**values.CONDITIONS, "price": _rule_price},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
+
+from gateway.config.reader import looks_secret
 
 _VALUE: Final = r"[=\[,]\s*"
 _END: Final = r"\s*(?:[,}\]#]|$)"
@@ -41,11 +42,15 @@ _MEANT: Final = (
 """Patterns of a line, and what to say of the first one that is in it."""
 
 
-def explain_syntax(problem: str, text: str, looks_secret: Callable[[str], bool]) -> str | None:
-    """Say what was meant in the line that a parser names; None if that is not known.
+def explain(error: ValueError, text: str) -> str | None:
+    """Say what was meant in the line that a parser names, or how a file is encoded; None if that is not known.
 
     What `looks_secret` is not repeated.
     """
+    if isinstance(error, UnicodeDecodeError):
+        is_utf_16 = error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
+        return "this is UTF-16, as Windows writes it: save it as UTF-8" if is_utf_16 else None
+    problem = str(error)
     found = re.search(r"\(at line (\d+), column \d+\)$", problem)
     lines = text.splitlines()
     if problem.startswith("Cannot") or not lines:  # well formed, but twice
@@ -56,10 +61,3 @@ def explain_syntax(problem: str, text: str, looks_secret: Callable[[str], bool])
             name = found.groupdict().get("name", "")
             return meant.replace("NAME", "..." if looks_secret(name) else name)
     return None
-
-
-def explain_encoding(error: UnicodeDecodeError) -> str:
-    """Say how a file is encoded that is not UTF-8."""
-    if error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "this is UTF-16, as Windows writes it: save it as UTF-8"
-    return f"the byte at {error.start} is not"

@@ -36,8 +36,8 @@ from gateway.api.state import Gateway
 from gateway.base.money import PRICES, format_amount, format_factor
 from gateway.base.prices import AppliedPrice, PriceList, read_price
 from gateway.base.times import unix_ms
+from gateway.config.doubts import list_warnings
 from gateway.config.load import load_config
-from gateway.config.losses import list_warnings
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
 from gateway.extension import find_tables

@@ -24,9 +24,8 @@ from gateway.base.ids import digest
 from gateway.base.process import ExitCode, describe_version
 from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
-from gateway.config.losses import list_warnings, warn_of_no_model
+from gateway.config.doubts import list_warnings, warn_of_literals, warn_of_no_model
 from gateway.config.records import Config
-from gateway.config.secrets import warn_of_literals
 from gateway.extension import find_extras
 from gateway.ledger.opening import find_schema, open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch

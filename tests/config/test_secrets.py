@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
+from gateway.config.doubts import warn_of_literals
 from gateway.config.load import load_config
 from gateway.config.reader import HIDDEN, ConfigError, Setting
 from gateway.config.records import find_settings
-from gateway.config.secrets import warn_of_literals
 from gateway.config.settings import SETTINGS
 from gateway.extension import find_tables
 from tests.support.cli import Cli, make_cli

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
+from gateway.config.doubts import list_warnings
 from gateway.config.load import load_config, load_storage
-from gateway.config.losses import list_warnings
 from gateway.config.reader import ConfigError
 from gateway.config.records import Route
 from gateway.config.values import RESERVED_HEADERS

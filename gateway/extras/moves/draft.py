@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from typing import Final
 
-from gateway.config.plausible import find_mistake
+from gateway.config.reader import read_value
 from gateway.config.values import base_url, check_model_id
 from gateway.dialects.wire.records import DEFAULT_KIND
-from gateway.extension import find_dialects
+from gateway.extension import find_advice, find_dialects
 from gateway.extras.moves.known import (
     COMPLETION,
     EMBEDDING,
@@ -132,7 +132,7 @@ class Draft:
 
     def _check_route(self, model_id: str, model: DraftModel, route: Route, kind: str) -> None:
         try:
-            check_model_id(model_id)
+            read_value(check_model_id, model_id)
         except ValueError as error:
             raise Unusable(str(error)) from error
         if "*" in model_id:
@@ -224,7 +224,7 @@ class Draft:
             self.note(
                 "models without a price", "no price is known: to add them, give each one", model_id
             )
-        elif mistake := next(filter(None, map(find_mistake, prices.values())), ""):
+        elif mistake := next(filter(None, map(find_advice().judge_dollars, prices.values())), ""):
             self.note("prices", f"{mistake}; to add it, write its price", model_id)
             prices = None
         elif model.price is None:

@@ -18,7 +18,8 @@ from gateway.admin.keys import ID_BYTES, store
 from gateway.base import ids
 from gateway.base.progress import Progress, follow, ignore
 from gateway.cli import arguments as read
-from gateway.config.mistaken import refuse_pattern
+from gateway.config.values import check_model_id
+from gateway.extension import find_advice
 from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
@@ -159,10 +160,8 @@ def _models(text: str) -> tuple[str, ...] | None:
     if _ALL & set(models):
         return None
     for one in models:
-        try:
-            refuse_pattern(one)
-        except ValueError as error:
-            raise ArgumentTypeError(str(error)) from error
+        if problem := find_advice().judge(check_model_id, one, ""):
+            raise ArgumentTypeError(problem)
     return models
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from gateway.admin.fields import name_node
 from gateway.api.state import Gateway
 from gateway.base.times import DAY_MS, format_moment
-from gateway.config.losses import list_warnings
+from gateway.config.doubts import list_warnings
 from gateway.extras.operations import health
 from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.records import AuditReport

@@ -12,9 +12,9 @@ from typing import Final
 from gateway.base.money import FREE, PRICES, Price, format_amount, format_factor
 from gateway.base.prices import CONDITIONS, PriceRule
 from gateway.base.times import format_iso
-from gateway.config.plausible import find_mistake
 from gateway.config.prices import INHERITED, drop_defaults
 from gateway.config.records import Model
+from gateway.extension import find_advice
 from gateway.extras.price_lists.compare import Comparison, Difference
 
 TENFOLD: Final = 10
@@ -85,7 +85,7 @@ def _write_price(model: Model, price: Price, base: Price) -> str:
     shown = [(name, kept[name]) for name in PRICES if model.has_output or name != "output"]
     amounts = {name: nano for name, nano in shown if nano is not None}
     values = {name: format_amount(nano) for name, nano in amounts.items()}
-    mistake = find_mistake({name: Decimal(text) for name, text in values.items()})
+    mistake = find_advice().judge_dollars({name: Decimal(text) for name, text in values.items()})
     if mistake:  # the vendor does ask it
         values["sure"] = "true"
     if price.reported not in (None, base.reported):

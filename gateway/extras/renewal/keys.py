@@ -24,9 +24,8 @@ from gateway.base.commands import CommandFailed, run_command
 from gateway.base.deadlines import TICK_SECONDS, limit_seconds
 from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
-from gateway.config.mistaken import find_mistake
 from gateway.config.records import Config, KeySource, Provider
-from gateway.config.secrets import expand_variables, resolve_secret
+from gateway.config.secrets import expand_variables, find_mistake, resolve_secret
 from gateway.upstream.keys import ProviderKey
 from gateway.upstream.routing import Routes
 

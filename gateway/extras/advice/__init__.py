@@ -1,0 +1,45 @@
+"""Advice about gateway.toml: what a mistake was meant for, and what cannot be meant though it is well formed.
+
+Without it the same files are read, and errors give the rule alone: no "did you mean", no word of other programs'
+files. Nothing is said against a placeholder in the place of a key, an endpoint in that of an address, a
+pattern in that of a model's name, a price of another unit or below its cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gateway.extension import Advice, Extra
+
+if TYPE_CHECKING:
+    from gateway.config.records import Config
+
+
+def _explain(error: ValueError, text: str) -> str | None:
+    from gateway.config.syntax import explain
+
+    return explain(error, text)
+
+
+def _list_warnings(config: Config) -> Iterator[str]:
+    from gateway.config.losses import list_warnings
+
+    return list_warnings(config)
+
+
+def _advise() -> Advice:
+    from gateway.config import mistaken, other_names, plausible
+
+    return Advice(
+        guess=other_names.guess,
+        explain=_explain,
+        judge=mistaken.judge,
+        find_mistake=mistaken.find_mistake,
+        judge_model=plausible.judge_model,
+        judge_dollars=plausible.judge_dollars,
+        list_warnings=_list_warnings,
+    )
+
+
+EXTRA = Extra(advise=_advise)
