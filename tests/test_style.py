@@ -23,10 +23,10 @@ IGNORE: Final = re.compile(r"#\s*type:\s*ignore(.*)")
 REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = """
-    extras/audio/transcripts extras/completions/dialect extras/embeddings/demo
+    extras/advice/mistaken extras/advice/plausible extras/audio/transcripts extras/completions/dialect extras/embeddings/demo
     extras/postgres/adapters extras/postgres/messages extras/postgres/session
     extras/price_lists/compare extras/rerank/dialect
-    config/load config/mistaken config/models config/plausible config/prices config/providers config/reader config/secrets
+    config/load config/models config/prices config/providers config/reader config/secrets
     extras/cards/stripe extras/cards/stripe_objects extras/console/routes
     dialects/translate/first_choice dialects/translate/pivot dialects/wire/records
     dialects/chat/state

@@ -8,17 +8,12 @@
     authorities  certificates that are trusted beside the system's
     models     the models: their kinds, names and routes
     prices     their prices, and what their providers bill
-    plausible  prices that no vendor comes near
-    losses     warnings of a configuration that is valid: prices below their cost, rules that meet
     doubts     warnings of a configuration that is valid
     values     readers of values with special rules: addresses, headers, routes
-    mistaken   what stands in the place of a secret, a model's name or an address by mistake
-    other_names    what other programs call our keys, for errors that say what was meant
-    syntax     what was meant by text that is not TOML
     secrets    where a secret is, and its look-up
     scalars    readers of numbers, texts and choices
     reader     reads TOML tables into typed values; errors name the place and the rule, all at once
 
 May import: `base`, `dialects` (for the names of what changes a bill), `ledger` (for locations),
-`extension` (for the tables of extras).
+`extension` (for the tables of extras, and advice).
 """

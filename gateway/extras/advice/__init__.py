@@ -3,6 +3,12 @@
 Without it the same files are read, and errors give the rule alone: no "did you mean", no word of other programs'
 files. Nothing is said against a placeholder in the place of a key, an endpoint in that of an address, a
 pattern in that of a model's name, a price of another unit or below its cost.
+
+mistaken     what stands in the place of a secret, a model's name, an address or a price by mistake
+other_names  what other programs call our keys
+syntax       what was meant by text that is not TOML
+plausible    prices that no vendor comes near
+losses       warnings of prices below their cost, of rules that meet, of addresses that are not found
 """
 
 from __future__ import annotations
@@ -17,19 +23,19 @@ if TYPE_CHECKING:
 
 
 def _explain(error: ValueError, text: str) -> str | None:
-    from gateway.config.syntax import explain
+    from gateway.extras.advice.syntax import explain
 
     return explain(error, text)
 
 
 def _list_warnings(config: Config) -> Iterator[str]:
-    from gateway.config.losses import list_warnings
+    from gateway.extras.advice.losses import list_warnings
 
     return list_warnings(config)
 
 
 def _advise() -> Advice:
-    from gateway.config import mistaken, other_names, plausible
+    from gateway.extras.advice import mistaken, other_names, plausible
 
     return Advice(
         guess=other_names.guess,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from gateway.base import money
 from gateway.base.prices import BillTerms, PriceList, PriceRule
 from gateway.base.times import unix_ms
-from gateway.config.mistaken import find_base
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model
+from gateway.extras.advice.mistaken import find_base
 
 
 def list_warnings(config: Config) -> Iterator[str]:
