@@ -69,24 +69,19 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
             raise _too_large(most)
         count_body(call, len(body))
     else:
-        began = time.monotonic()
-        body = await _read_slowly(http, call, most)
+        began, pieces = time.monotonic(), list[bytes]()
+
+        def keep(data: bytes) -> None:
+            count_body(call, len(data))
+            pieces.append(data)
+
+        size = await read_pieces(http, call, most, keep)
+        join = partial(b"".join, pieces)
+        body = await run_large(call, join) if size > LOOP_BYTES else join()
         call.waited_seconds += time.monotonic() - began
     if len(body) > LOOP_BYTES:
         count_body(call, PARSED_FACTOR * len(body))
     return body
-
-
-async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
-    pieces: list[bytes] = []
-
-    def keep(data: bytes) -> None:
-        count_body(call, len(data))
-        pieces.append(data)
-
-    size = await read_pieces(http, call, most, keep)
-    join = partial(b"".join, pieces)
-    return await run_large(call, join) if size > LOOP_BYTES else join()
 
 
 async def read_pieces(
@@ -101,6 +96,8 @@ async def read_pieces(
     if (http.content_length or 0) > most:
         raise _too_large(most)
     server = call.gateway.config.server
+    # A body with a length has no chunks that could be malformed.
+    read = partial(_read_chunks, http) if http.content_length is None else http.content.readany
     size = 0
     # Chunks behind a head wait for this call, so a request that was refused costs no parsing.
     want_body(http)
@@ -109,13 +106,12 @@ async def read_pieces(
             await http.writer.write(_CONTINUE)
         # Each piece renews the quiet time but not the total one, which ends bodies that drip.
         async with limit_seconds(server.body_idle_seconds, server.body_total_seconds) as limit:
-            while data := await _read_piece(http):
+            while data := await read():
                 size += len(data)
                 if size > most:
                     raise _too_large(most)
                 if (taken := take(data)) is not None:
                     await taken
-                check_chunks(http)
                 limit.renew()
     except TimeoutError as error:
         raise errors.BodyTimeout("The request body did not arrive in time.") from error
@@ -125,15 +121,15 @@ async def read_pieces(
     return size
 
 
-async def _read_piece(http: web.Request) -> bytes:
-    """Read the next bytes, b"" at the end. Raises BadRequest for malformed chunks.
+async def _read_chunks(http: web.Request) -> bytes:
+    """Read the next bytes of a body in chunks, b"" at the end. Raises BadRequest for malformed or tiny ones.
 
-    At malformed chunks aiohttp's parser stops without telling the body: the error is queued as the
-    connection's next request. No other request can be queued while a body is not whole.
+    Each tiny chunk takes as long to parse as a large one. At malformed chunks aiohttp's parser stops without
+    telling the body: the error is queued as the connection's next request. No other request can be queued
+    while a body is not whole.
     """
-    # A body with a length has no chunks that could be malformed.
-    if http.content_length is not None:
-        return await http.content.readany()
+    if has_tiny_chunks(http):
+        raise errors.BadRequest("The request body comes in too many tiny chunks; send larger ones.")
     while True:
         try:
             async with asyncio.timeout(FRAMING_SECONDS):
@@ -154,12 +150,6 @@ def want_body(http: web.BaseRequest) -> None:
 def has_tiny_chunks(http: web.BaseRequest) -> bool:
     """Return whether a body comes in more and smaller chunks than any client sends."""
     return isinstance(http.protocol, PacedConnection) and http.protocol.has_tiny_chunks()
-
-
-def check_chunks(http: web.Request) -> None:
-    """Raise BadRequest for a body in tiny chunks: each takes as long to parse as a large one."""
-    if has_tiny_chunks(http):
-        raise errors.BadRequest("The request body comes in too many tiny chunks; send larger ones.")
 
 
 def check_encoding(headers: Mapping[str, str]) -> None:
