@@ -6,8 +6,8 @@
     keys        the keys of a provider, some of which rest
     forwarder   requests to one provider by its keys and connections, idle ones among them, and the meaning of its
                 failures
-    attempt     one try at one route: what is sent and by what, its deadlines, what takes the answer, early ends
-    headers     of requests, and of answers that say when to come again
+    attempt     one try at one route: the headers that are sent, its deadlines, what takes the answer, early
+                ends
     dial        new connections to one provider: addresses raced, TLS, proxies
     resolver    the addresses of one host
     connection  one connection and the response under way on it

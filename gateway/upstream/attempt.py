@@ -1,4 +1,4 @@
-"""One try at one route: its deadlines, the ways to end early, and what takes the body of an answer."""
+"""One try at one route: its headers, its deadlines, the ways to end early, and what takes the body of an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Final, Protocol
+
+from yarl import URL
 
 from gateway.base.deadlines import Clock, Ticker
 from gateway.base.errors import GatewayError, UpstreamError, UpstreamTimeout
@@ -225,3 +229,35 @@ async def fetch(
     finally:
         ticker.remove(attempt)
     return reply.take()
+
+
+_HEADERS: Final = {
+    "Accept": "*/*",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+    "User-Agent": "gateway",
+}
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def read_retry_after(value: str) -> float | None:
+    """Read the seconds of a Retry-After header, a number or a date (RFC 9110 §10.2.3); None if unusable."""
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        # The date may have passed on its way, or our clock may be ahead.
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError, TypeError):
+        return None
+
+
+def list_headers(
+    provider: Provider, url: URL, auth: Mapping[str, str], passed: Mapping[str, str] = NO_HEADERS
+) -> list[str]:
+    """Write the header lines of a request to a provider. Of names that differ only in case the last counts."""
+    own = {"Host": url.host_port_subcomponent or "", **_HEADERS, **provider.headers, **auth}
+    # Names ignore case (RFC 9110 §5.1), and a provider may take either of two.
+    by_name = {name.lower(): (name, value) for name, value in (*own.items(), *passed.items())}
+    return [f"{name}: {value}" for name, value in by_name.values()]

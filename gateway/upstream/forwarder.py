@@ -26,10 +26,9 @@ from gateway.base.errors import (
 from gateway.config.records import Provider
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
-from gateway.upstream.attempt import Attempt, Forwarder
+from gateway.upstream.attempt import Attempt, Forwarder, list_headers, read_retry_after
 from gateway.upstream.connection import LARGE_PIECE_BYTES, PIECE_BYTES, Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
-from gateway.upstream.headers import format_headers, make_own_headers, read_retry_after
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
 
@@ -178,9 +177,9 @@ class HttpForwarder(Forwarder):
                 cause="not tried: its key is not known yet",
             )
         auth = upstream.auth_headers(key.secret)
-        own = make_own_headers(self.provider, self._url, auth)
+        headers = list_headers(self.provider, self._url, auth, passed)
         target = self._url.raw_path.rstrip("/") + path
-        lines = [f"POST {target} HTTP/1.1", *format_headers(own, passed), "Content-Length: "]
+        lines = [f"POST {target} HTTP/1.1", *headers, "Content-Length: "]
         # aiohttp decodes callers' headers this way, so the provider gets the same bytes.
         return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 

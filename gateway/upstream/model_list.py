@@ -19,10 +19,10 @@ from gateway.config.records import Config, Provider
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.replies import looks_like_json
 from gateway.extension import find_formats
+from gateway.upstream.attempt import list_headers
 from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.forwarder import Pool
-from gateway.upstream.headers import format_headers, make_own_headers
 from gateway.upstream.receivers import CollectedBody
 
 LOOK_SECONDS: Final = 10.0
@@ -196,9 +196,9 @@ async def _ask(provider: Provider, base_url: str) -> _Listing:
 
 def _write_request(provider: Provider, url: URL) -> bytes:
     upstream = find_formats().upstreams[provider.dialect]
-    headers = make_own_headers(provider, url, upstream.auth_headers("".join(provider.api_keys)))
+    headers = list_headers(provider, url, upstream.auth_headers("".join(provider.api_keys)))
     target = f"{url.raw_path.rstrip('/')}{upstream.models_path}"
-    lines = [f"GET {target} HTTP/1.1", *format_headers(headers), "Connection: close", "", ""]
+    lines = [f"GET {target} HTTP/1.1", *headers, "Connection: close", "", ""]
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
 
