@@ -1,6 +1,6 @@
 """An LLM gateway: keys, balances and an exact ledger in front of several upstream providers.
 
-    base/       errors, money, prices, times, ids, tasks: what all others use
+    base/       errors, money, prices, times, ids, turns: what all others use
     config/     gateway.toml as records, checked as a whole
     dialects/   the wire formats, without I/O: callers, upstreams, translations, streams
     ledger/     accounts, keys, holds, charges: two contracts and what implements them

@@ -15,8 +15,7 @@ import pytest
 
 from gateway.base.deadlines import BEHIND_SECONDS, LATE_SECONDS, Clock, Ticker, limit_seconds
 from gateway.base.errors import InternalError, Overloaded
-from gateway.base.tasks import spawn
-from gateway.base.turns import find_turns
+from gateway.base.turns import find_turns, spawn
 from tests.api.lives.loop import VirtualLoop
 from tests.api.test_sink import Transport, make_sink
 from tests.server import test_connections as connections

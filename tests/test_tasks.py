@@ -10,8 +10,7 @@ from functools import partial
 
 import pytest
 
-from gateway.base.tasks import spawn
-from gateway.base.turns import LINGERING, SHARE, TURN_SECONDS, Turns, find_turns
+from gateway.base.turns import LINGERING, SHARE, TURN_SECONDS, Turns, find_turns, spawn
 
 
 async def wait_for(event: asyncio.Event) -> None:

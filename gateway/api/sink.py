@@ -25,7 +25,7 @@ from gateway.api.bodies import SMALL_BYTES, count_bytes, count_reply
 from gateway.api.call import Call, make_headers
 from gateway.base.deadlines import Clock
 from gateway.base.errors import GatewayError, drop_frames
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 
 STREAM_HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",

@@ -12,8 +12,7 @@ install     the command that installs what an extra needs
 process     exit codes, the program's name, the version
 progress    how far a long operation is
 commands    programs that are run, with a time limit
-tasks       background tasks, prompt waits, the event loop's lag
-turns       shares of the loop's turns and a thread, fair by owner
+turns       shares of the event loop's turns and a thread, fair by owner; background tasks; the loop's lag
 deadlines   deadlines of others, who are never judged by time in which this process did not run
 
 May import: nothing. Of each other its modules import `money`, `prices` and `times`; `deadlines` also `errors` and

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.base.addresses import join_address, list_hosts
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.config.records import Server
 from gateway.server.units import SOCKET_BACKLOG
 

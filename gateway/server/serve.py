@@ -22,8 +22,8 @@ from gateway.api.state import Gateway, make_gateway
 from gateway.api.wire import make_connection
 from gateway.base.ids import digest
 from gateway.base.process import ExitCode, describe_version
-from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
+from gateway.base.turns import spawn
 from gateway.config.doubts import list_warnings, warn_of_literals, warn_of_no_model
 from gateway.config.records import Config
 from gateway.extension import find_extras

@@ -16,8 +16,7 @@ from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
 from gateway.base.errors import STOPPED, LedgerUnavailable, Overloaded, UpstreamError
-from gateway.base.tasks import spawn
-from gateway.base.turns import LargeBodies
+from gateway.base.turns import LargeBodies, spawn
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.upstream.receivers import Wants
 from tests.api.test_bodies import MIB, make_call, make_gateway

@@ -19,7 +19,7 @@ from typing import Final
 
 import pytest
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.ledger.opening import open_books
 from gateway.server import memory
 from tests import ROOT

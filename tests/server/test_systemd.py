@@ -15,7 +15,7 @@ import httpx2
 import openai
 import pytest
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.server.systemd import Manager, take_manager, take_sockets
 from tests.long.killing import KINDS, MODEL
 from tests.long.restarts import play_restarts

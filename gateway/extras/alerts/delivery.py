@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from gateway.base.tasks import spawn
 from gateway.base.times import DAY_MS, HOUR_MS, unix_ms
+from gateway.base.turns import spawn
 from gateway.config.records import Config
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.channels import Undelivered, post, run_command

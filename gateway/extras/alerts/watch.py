@@ -11,8 +11,8 @@ from typing import Final
 
 from gateway.admin import fields
 from gateway.api.state import Gateway
-from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
+from gateway.base.turns import spawn
 from gateway.extension import Started, find_added
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.delivery import Deliveries, tell_at_once, use_books

@@ -22,7 +22,7 @@ from gateway.api.keys import note_known
 from gateway.api.state import Gateway
 from gateway.base.errors import RESTARTING, drop_frames
 from gateway.base.money import describe_amount, format_amount
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.extension import Started
 from gateway.extras.cards.cashier import Cashier
 from gateway.extras.cards.provider import (

@@ -21,7 +21,7 @@ from gateway.api.state import Gateway
 from gateway.base.addresses import find_address
 from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import RESTARTING, drop_frames
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.extension import Started
 from gateway.extras.console import (  # noqa: F401 - the decorators of handlers make the routes
     accounts,

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from gateway.base.tasks import measure_loop_lag
 from gateway.base.times import unix_ms
+from gateway.base.turns import measure_loop_lag
 from gateway.extras.signins.door import Door
 from gateway.extras.signins.throttle import Tries
 from gateway.ledger.opening import open_books

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gateway.api.state import Gateway
 from gateway.base.addresses import join_address
-from gateway.base.tasks import measure_loop_lag, spawn
+from gateway.base.turns import measure_loop_lag, spawn
 from gateway.extension import Started
 from gateway.extras.metrics.counts import Metrics
 from gateway.extras.metrics.families import CONTENT_TYPE

@@ -19,7 +19,7 @@ import orjson
 import psycopg
 from psycopg import errors
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.extras.postgres import messages, nodes
 from gateway.extras.postgres.feed import ChangeFeed
 from gateway.extras.postgres.schema import open_session

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.extras.signins import passwords, totp
 from gateway.extras.signins.hasher import PasswordHasher
 from gateway.extras.signins.people import PeopleBook

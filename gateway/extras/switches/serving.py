@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gateway.api.state import Gateway
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.config.records import Config
 from gateway.extension import Started
 from gateway.extras.switches.book import SwitchBook

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from gateway.base.errors import InternalError, LedgerUnavailable
 from gateway.base.progress import Progress, Steps
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey

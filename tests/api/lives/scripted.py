@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from gateway.base.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.config.records import Provider
 from gateway.dialects.messages.stream import STOP
 from gateway.upstream.attempt import Attempt

@@ -19,8 +19,8 @@ import pytest
 
 from gateway.admin.fields import name_process
 from gateway.api.state import Gateway
-from gateway.base.tasks import spawn
 from gateway.base.times import unix_ms
+from gateway.base.turns import spawn
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.extras.console.errors import (
     ConsoleError,
     explain,

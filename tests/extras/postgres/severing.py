@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from enum import Enum
 from typing import Final
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 
 CALLS: Final = (b"run_round(", b"withdraw_charge(", b"renew_epoch(")
 """Calls of a node that change something; a message that has one of them may be cut."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.base.errors import InsufficientBalance, LedgerUnavailable
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from tests.extras.postgres.cluster import Cluster, name_of

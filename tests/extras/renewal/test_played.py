@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from gateway.base.errors import Overloaded
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.config.records import KeySource
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
 from gateway.upstream.keys import ProviderKey

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.extras.alerts.findings import find_key_problems
 from gateway.extras.alerts.watch import Watch
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal

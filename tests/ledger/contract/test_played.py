@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.ledger.base import COMMIT_SECONDS, Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books

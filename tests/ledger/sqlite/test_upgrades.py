@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.base.tasks import spawn
+from gateway.base.turns import spawn
 from gateway.ledger.opening import check_ledger, open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite import schema, upgrades
