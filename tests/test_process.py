@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from gateway.base import process
-from gateway.base.process import READ, UNKNOWN, WRITE, find_obstacle, find_version
+from gateway.base.process import READ, UNKNOWN, WRITE, find_obstacle
 from tests import ROOT
 from tests.support.rows import each_row
 
@@ -124,13 +124,13 @@ def test_a_read_only_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert find_version() in {project["version"], UNKNOWN}
+    assert process.find_installed()[0] in {project["version"], UNKNOWN}
 
     def find_none(_: str) -> str:
         raise metadata.PackageNotFoundError
 
     monkeypatch.setattr(metadata, "version", find_none)
-    assert find_version() == UNKNOWN
+    assert process.find_installed()[0] == UNKNOWN
 
 
 COMMIT: Final = "c1e1c2536f0123456789abcdef0123456789abcd"
@@ -172,6 +172,6 @@ def find(files: Mapping[str, str]) -> str:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         patch.setattr(process, "__file__", f"{folder}/gateway/base/process.py")
-        installed = SimpleNamespace(read_text=lambda _: files.get("pip"))
+        installed = SimpleNamespace(version="1", read_text=lambda _: files.get("pip"))
         patch.setattr(metadata, "distribution", lambda _: installed)
-        return process.find_commit.__wrapped__()
+        return process.find_installed()[1]

@@ -45,7 +45,13 @@ class ExitCode(IntEnum):
 UNKNOWN: Final = "unknown"
 
 
+@cache
 def find_version() -> str:
+    """Return the version of this process, which looks it up as it starts."""
+    return _find_version()
+
+
+def _find_version() -> str:
     """Return the installed version; `unknown` if the source is run without being installed."""
     from importlib import metadata  # imported only here: 0.8 MiB
 
@@ -62,6 +68,16 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @cache
 def find_commit() -> str:
+    """Return the commit of this process; "" if nothing tells it."""
+    return _find_commit()
+
+
+def find_installed() -> tuple[str, str]:
+    """Return version and commit of the program on disk, which is replaced while a process runs."""
+    return _find_version(), _find_commit()
+
+
+def _find_commit() -> str:
     """Return the commit of this program's source; "" if nothing tells it.
 
     A build may have recorded it in the file COMMIT, as `git archive` does, or pip, if it fetched it with git;

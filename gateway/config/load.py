@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -42,7 +44,19 @@ def load_config(
     Raises:
         ConfigError: has all errors of the file, in its order.
     """
-    return _read_config(path, parse_toml(path), environ, read_keys=read_keys)
+    # Before the file is read: a change in the meantime counts as one that is not read yet.
+    digest = find_digest(path)
+    return replace(
+        _read_config(path, parse_toml(path), environ, read_keys=read_keys), digest=digest
+    )
+
+
+def find_digest(path: Path) -> bytes:
+    """Return what tells one text of a file from another; b"" if it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError:
+        return b""
 
 
 def load_defaults(path: Path, environ: Mapping[str, str]) -> records.Config:

@@ -252,6 +252,8 @@ class Config:
     """Settings that are valid, but probably not meant, by their place; `doubts` tells more."""
     literals: tuple[str, ...] = field(default=(), compare=False)
     """The settings whose secrets are written out in the file."""
+    digest: bytes = field(default=b"", compare=False, repr=False)
+    """That of the file as it was read, see `load.find_digest`; b"" if no server reads it."""
 
     def find(self, record: type[Record]) -> Record:
         """Return the table of an extra, by the type of its record."""

@@ -9,8 +9,10 @@ from typing import Final
 
 from gateway.admin.fields import name_node
 from gateway.api.state import Gateway
+from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_installed, find_version
 from gateway.base.times import DAY_MS, format_moment
 from gateway.config.doubts import list_warnings
+from gateway.config.load import find_digest
 from gateway.extras.operations import health
 from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.records import AuditReport
@@ -54,6 +56,7 @@ def list_needs(
     reload = gateway.last_reload
     if reload is not None and not reload.ok:
         yield Need("reload_refused", "gateway.toml was refused at the last reload.")
+    yield from _find_due(gateway)
     yield from _find_failing(books, gateway)
     # The file has no reason for a model itself: it is somebody's switch, which is easily forgotten.
     if off := [name for name, model in gateway.config.models.items() if model.off is not None]:
@@ -70,6 +73,25 @@ def list_needs(
         yield Need("backup_old", old)
     for warning in list_warnings(gateway.config):
         yield Need("config_doubt", warning)
+
+
+def _find_due(gateway: Gateway) -> Iterator[Need]:
+    """Yield a need for what is on disk and not in force: the file, its fixed settings, the program."""
+    reload = gateway.last_reload
+    digest = find_digest(gateway.read.path)
+    if digest not in {b"", gateway.read.digest} and (reload is None or reload.ok):
+        text = f"gateway.toml was changed after it was read. To read it, type: {PROGRAM} reload"
+        yield Need("reload_due", text)
+    if reload is not None and reload.restart_for:
+        settings = ", ".join(reload.restart_for)
+        yield Need("restart_due", f"A restart is needed for the new values of {settings}.")
+    running, installed = (find_version(), find_commit()), find_installed()
+    if UNKNOWN not in installed and installed[0] != running[0]:
+        text = f"Version {installed[0]} is installed. Restart the gateway to run it: this is {running[0]}."
+        yield Need("restart_due", text)
+    elif installed[1] not in {"", running[1]}:
+        text = f"Commit {installed[1]} is installed. Restart the gateway to run it: this is {running[1] or 'older'}."
+        yield Need("restart_due", text)
 
 
 def _find_failing(books: Books, gateway: Gateway) -> Iterator[Need]:

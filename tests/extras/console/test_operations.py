@@ -13,8 +13,9 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin.fields import name_process
-from gateway.base.process import find_version
+from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_version
 from gateway.config.records import Reload
+from gateway.extras.operations import needs
 from gateway.extras.operations.needs import list_needs
 from gateway.extras.reports.ranks import RankBook
 from gateway.extras.signins import signin
@@ -257,6 +258,38 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
         ("provider_failing", "literal"), ("key_not_renewed", "literal"),
         ("switched_off", MODEL), ("overdrawn", OTHER), ("cost_unknown", "large"), ("backup_old",), ("config_doubt",),
     ]  # fmt: skip
+
+
+async def test_what_is_on_disk_and_not_in_force_needs_doing(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = console.gateway
+    assert gateway is not None
+    path, version, commit = gateway.read.path, find_version(), find_commit()
+    text = path.read_text()
+
+    async def find_due() -> list[tuple[str, str]]:
+        told = (await get(console, f"{API}/gateway"))["needs"]
+        return [(one["code"], one["message"]) for one in told if one["code"].endswith("_due")]
+
+    path.write_text(text)  # written again, and the same
+    assert await find_due() == []
+    path.write_text(f"{text}\n# changed")
+    [(code, words)] = await find_due()
+    assert (code, words.endswith(f"To read it, type: {PROGRAM} reload")) == ("reload_due", True)
+    gateway.last_reload = Reload(0, False, "a typo", ("server.port",))  # which is told by itself
+    settings = "restart_due", "A restart is needed for the new values of server.port."
+    assert await find_due() == [settings]
+    path.unlink()
+    gateway.last_reload = None
+    for installed, told in (
+        ((version, commit), []),
+        (("99.1", commit), [f"Version 99.1 is installed. Restart the gateway to run it: this is {version}."]),
+        ((version, "99abcdef99"), [f"Commit 99abcdef99 is installed. Restart the gateway to run it: this is {commit or 'older'}."]),
+        ((UNKNOWN, ""), []),
+    ):  # fmt: skip
+        monkeypatch.setattr(needs, "find_installed", lambda installed=installed: installed)
+        assert await find_due() == [("restart_due", one) for one in told]
 
 
 async def test_nothing_is_read_or_changed_while_the_database_is_away(

@@ -45,6 +45,8 @@ const PLACES = {
   audit_failed: ["See the report", "/console/audit"],
   ledger_unwritable: ["See Health", "/console/health"],
   reload_refused: ["See why", "/console/health"],
+  reload_due: ["See Health", "/console/health"],
+  restart_due: ["See Health", "/console/health"],
   provider_failing: ["See Providers", "/console/providers"],
   key_not_renewed: ["See Health", "/console/health"],
   overdrawn: ["See who", "/console/accounts?sort=lasts"],
