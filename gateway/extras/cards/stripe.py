@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ DISPUTES_MS: Final = 180 * DAY_MS
 """How far back disputes are looked up: cards' networks decide them within three months or so."""
 TOLERANCE_SECONDS: Final = 300
 """How old a message may be. Stripe signs each one anew when it sends it again."""
+_DIGEST_CHARS: Final = 16
+"""Hexadecimal digits that tell the parameters of one order's pages apart: 64 bits."""
 _UNAVAILABLE: Final = (
     stripe.APIConnectionError,
     stripe.APIError,
@@ -91,10 +94,12 @@ class Stripe:
             "success_url": f"{billing_url}?order={order.id}",
             "cancel_url": billing_url,
         }
+        # With the same key Stripe makes no second page, but gives the first one again. It refuses the
+        # key with other parameters, such as a name that was changed after a reply got lost.
+        digest = hashlib.sha256(orjson.dumps(params)).hexdigest()[:_DIGEST_CHARS]
         with _telling():
-            # With the same key Stripe makes no second page, but gives the first one again.
             made = self._client.v1.checkout.sessions.create(
-                params, {"idempotency_key": order.id}
+                params, {"idempotency_key": f"{order.id} {digest}"}
             ).to_dict()
             return need_word(made, "id"), check_url(made.get("url"))
 

@@ -35,6 +35,8 @@ class StripeServer:
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     """Sessions by the idempotency keys of their requests."""
+    forms: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Parameters by the same keys."""
     moves: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Moves of the balance by payments whose fee is known, by their ids."""
     refunds: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -69,6 +71,9 @@ class StripeServer:
     async def make(self, http: web.Request) -> web.Response:
         form = await http.post()
         key = http.headers["Idempotency-Key"]
+        if key in self.keys and self.forms[key] != dict(form):
+            return refuse(kind="idempotency_error")
+        self.forms[key] = {name: str(value) for name, value in form.items()}
         session_id = self.keys.setdefault(key, f"cs_test_{len(self.keys) + 1}")
         self.sessions.setdefault(
             session_id,
@@ -143,8 +148,8 @@ class StripeServer:
         return handle
 
 
-def refuse(status: int = 400) -> web.Response:
-    error = {"message": "no such thing", "type": "invalid_request_error"}
+def refuse(status: int = 400, kind: str = "invalid_request_error") -> web.Response:
+    error = {"message": "no such thing", "type": kind}
     return web.json_response({"error": error}, status=status)
 
 
