@@ -36,11 +36,17 @@ def ignore(step: str, done: int = 0, total: int = 0, unit: str = "", /) -> None:
 
 
 def follow(
-    rows: Iterable[Row], progress: Progress, step: str, total: int, unit: str
+    rows: Iterable[Row],
+    progress: Progress,
+    step: str,
+    total: int,
+    unit: str,
+    *,
+    between: int = ROWS_BETWEEN,
 ) -> Iterator[Row]:
-    """Yield rows, and tell now and then how many there were."""
+    """Yield rows, and tell how many there were, with so many rows `between` two reports."""
     for number, row in enumerate(rows):
-        if number % ROWS_BETWEEN == 0:
+        if number % between == 0:
             progress(step, number, total, unit)
         yield row
 

@@ -202,7 +202,7 @@ def adopt(books: Books, found: Sequence[AdoptedKey], progress: Progress = ignore
         for line, name, balance_nano in _list_balances(found):
             _open_account(books, line, name, balance_nano)
         made = []
-        for one in follow(found, progress, "adopting keys", len(found), "keys"):
+        for one in follow(found, progress, "adopting keys", len(found), "keys", between=1):
             terms = one.terms if one.terms.name else replace(one.terms, name="adopted")
             try:
                 made.append(books.keys.create(one.account, terms, one.new, own=one.own))

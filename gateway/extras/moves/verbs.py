@@ -39,7 +39,10 @@ _TO: Final = arg("--to", read.new_file, "write to this new file, not to stdout",
 )
 def adopt_litellm(command: Command, file: Path, target: Path | None) -> None:
     """Write a gateway.toml from LiteLLM's config.yaml, and say what cannot be carried over."""
-    _hand_over(command, litellm.adopt(file, os.environ), target)
+    with command.progress() as progress:
+        progress(f"reading {file}")  # PyYAML takes seconds for some thousand models
+        draft = litellm.adopt(file, os.environ)
+    _hand_over(command, draft, target)
 
 
 @verb(
@@ -51,7 +54,10 @@ def adopt_litellm(command: Command, file: Path, target: Path | None) -> None:
 )
 def adopt_new_api(command: Command, files: list[Path], target: Path | None) -> None:
     """Write a gateway.toml from new-api's channels and ratios, and say what cannot be carried over."""
-    _hand_over(command, new_api.adopt(files), target)
+    with command.progress() as progress:
+        progress(f"reading {', '.join(map(str, files))}")
+        draft = new_api.adopt(files)
+    _hand_over(command, draft, target)
 
 
 def _hand_over(command: Command, draft: Draft, target: Path | None) -> None:

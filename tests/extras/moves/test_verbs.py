@@ -43,6 +43,19 @@ def test_what_adopt_writes_passes_check(
     monkeypatch.chdir(cli.folder)
     for name, text in re.findall(r"(?ms)^> (\S+)\n(.*?)(?=^[$>] )", session):
         Path(name).write_text(text, encoding="utf-8")
+    told = watch_progress(monkeypatch)
     for command, target in re.findall(r"(?m)^\$ (adopt .*?--to (\S+))$\n(?!!.*exists)", session):
         cli.done(*command.split())
+        assert command.split()[2] in told[-1][0]
         assert "gpt-4o" in cli.done("check", "--config", target).out
+
+
+def test_each_adopted_key_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli, told = make_cli(tmp_path, capsys), watch_progress(monkeypatch)
+    cli.done("account", "add", "alice")
+    table = tmp_path / "keys.csv"
+    table.write_text("key\n" + "".join(f"a-key-of-another-gateway-{n}\n" for n in range(3)))
+    cli.done("key", "adopt", "alice", "--csv", str(table))
+    assert told[-3:] == [("adopting keys", done, 3, "keys") for done in range(3)]
