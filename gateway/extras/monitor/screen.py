@@ -8,7 +8,7 @@ import signal
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn, TextIO
 
@@ -38,11 +38,25 @@ _REST: Final = "\x1b[K"
 _BELOW: Final = "\x1b[J"
 """Empties the lines below."""
 
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+_PLAIN: Final = "\x1b[0m"
+_RED: Final = "\x1b[31m"
+_YELLOW: Final = "\x1b[33m"
+_SLOW_MS: Final = 30_000
+"""A call that takes longer is yellow: people wait for less."""
+
+Row = tuple[str, tuple[str, ...]]
+"""Its colour, or "", and its cells."""
+Table = tuple[tuple[str, ...], list[Row]]
 """Titles as `render_table` takes them, and rows."""
 
 
-def draw(snapshot: Snapshot, width: int, height: int) -> str:
+def has_colours(out: TextIO) -> bool:
+    """Return whether a terminal is written to that shows colours, and whose owner wants them."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"  # see no-color.org
+    return out.isatty() and not is_plain
+
+
+def draw(snapshot: Snapshot, width: int, height: int, *, coloured: bool = False) -> str:
     """Return at most `height` lines of at most `width` characters."""
     at = format_iso(snapshot.at_ms)[:19].replace("T", " ")
     tokens = snapshot.input_tokens + snapshot.output_tokens
@@ -54,12 +68,20 @@ def draw(snapshot: Snapshot, width: int, height: int) -> str:
     tables = [(titles, rows) for titles, rows in _make_tables(snapshot) if rows]
     if not tables:
         lines += ["", "No calls today, and none in flight."]
+    tones = [""] * len(lines)
     for (titles, rows), shown in zip(
         tables, _share([len(rows) for _, rows in tables], height - len(lines)), strict=True
     ):
         if shown:
-            lines += ["", *render_table(titles, rows[:shown]).splitlines()]
-    return "\n".join(line[:width] for line in lines[:height])
+            lines += ["", *render_table(titles, [row for _, row in rows[:shown]]).splitlines()]
+            tones += ["", "", *(tone for tone, _ in rows[:shown])]
+    cut = [line[:width] for line in lines[:height]]
+    if coloured:
+        cut = [
+            f"{tone}{line}{_PLAIN}" if tone else line
+            for line, tone in zip(cut, tones, strict=False)
+        ]
+    return "\n".join(cut)
 
 
 def _per_second(count: int) -> str:
@@ -86,33 +108,52 @@ def _make_tables(snapshot: Snapshot) -> Iterator[Table]:
         ("PROVIDER", ">IN FLIGHT", ">LAST HOUR", ">FAILED", "STATE"),
         [
             (
-                one.provider,
-                str(one.in_flight),
-                str(one.state.hour.calls),
-                str(one.state.hour.failures),
-                one.state.words,
+                _STATES.get(one.state.state, ""),
+                (
+                    one.provider,
+                    str(one.in_flight),
+                    str(one.state.hour.calls),
+                    str(one.state.hour.failures),
+                    one.state.words,
+                ),
             )
             for one in snapshot.providers
         ],
     )
     yield (
         (">IN FLIGHT FOR", *_NAMES),
-        [(_describe_ms(snapshot.at_ms - one.started_ms), *_name(one)) for one in snapshot.longest],
+        [
+            (_find_tone(ms := snapshot.at_ms - one.started_ms), (_describe_ms(ms), *_name(one)))
+            for one in snapshot.longest
+        ],
     )
     yield (
         (">SLOWEST, 10 MIN", ">FIRST BYTE", *_NAMES),
         [
-            (_describe_ms(one.total_ms), _describe_ms(one.first_byte_ms), *_name(one))
+            (
+                _find_tone(one.total_ms),
+                (_describe_ms(one.total_ms), _describe_ms(one.first_byte_ms), *_name(one)),
+            )
             for one in snapshot.slowest
         ],
     )
     yield (
         (f">LOWEST BALANCE {snapshot.currency}", ">CHARGED, 24 H", "ACCOUNT"),
         [
-            (_format_cents(one.balance_nano), format_amount(one.charged_nano), one.account)
+            (
+                _RED if one.balance_nano < 0 else "",
+                (_format_cents(one.balance_nano), format_amount(one.charged_nano), one.account),
+            )
             for one in snapshot.balances
         ],
     )
+
+
+_STATES: Final[Mapping[str, str]] = {"failing": _RED, "resting": _YELLOW, "probing": _YELLOW}
+
+
+def _find_tone(ms: int | None) -> str:
+    return _YELLOW if ms is not None and ms >= _SLOW_MS else ""
 
 
 def _format_cents(nano: int) -> str:

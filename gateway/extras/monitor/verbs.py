@@ -15,7 +15,14 @@ from gateway.base.process import ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, flag, verb
-from gateway.extras.monitor.screen import QUIT, draw, ending_by_signals, full_screen, reading_keys
+from gateway.extras.monitor.screen import (
+    QUIT,
+    draw,
+    ending_by_signals,
+    full_screen,
+    has_colours,
+    reading_keys,
+)
 from gateway.extras.monitor.snapshot import Snapshot, SnapshotBook, describe
 
 Show = Callable[[Snapshot], object]
@@ -71,7 +78,9 @@ def _print(command: Command, seen: Snapshot) -> None:
         command.output.print(json.dumps(describe(seen)))
     else:
         size = shutil.get_terminal_size(_PAGE)
-        command.output.print(draw(seen, size.columns, size.lines - 1))  # the prompt needs a line
+        coloured = has_colours(command.output.out)
+        # The prompt needs a line.
+        command.output.print(draw(seen, size.columns, size.lines - 1, coloured=coloured))
 
 
 @contextmanager
@@ -80,6 +89,6 @@ def _take_terminal(out: TextIO, every: int) -> Iterator[tuple[Show, Wait]]:
     with ending_by_signals(), reading_keys(sys.stdin) as keys, full_screen(out) as write:
 
         def show(seen: Snapshot) -> None:
-            write(draw(seen, *shutil.get_terminal_size()))
+            write(draw(seen, *shutil.get_terminal_size(), coloured=has_colours(out)))
 
         yield show, lambda: QUIT in keys(every)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import pytest
 from gateway.base.ids import make_request_id
 from gateway.base.times import HOUR_MS, MINUTE_MS
 from gateway.config.load import load_config
-from gateway.extras.monitor.screen import _BEGIN, _END, draw
+from gateway.extras.monitor.screen import _BEGIN, _END, draw, has_colours
 from gateway.extras.monitor.snapshot import (
     Balance,
     Call,
@@ -31,6 +33,7 @@ from gateway.extras.operations.health import judge
 from gateway.ledger.observation_records import CallSums, UpstreamView
 from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
 from tests.support.cli import CONFIG, make_cli
+from tests.support.rows import each_row
 
 ID: Final = "req_018bcfe568000000"
 
@@ -83,6 +86,36 @@ def test_a_screen_fits_any_terminal() -> None:
         assert max(map(len, lines)) <= 30
         assert height < 5 or len(lines) >= height - 2, "no room is wasted"
     assert "No calls today" in draw(make_snapshot(0), 80, 24)
+
+
+def test_colours_say_what_fails_and_what_is_slow() -> None:
+    shown = draw(make_snapshot(), 40, 30, coloured=True)
+    assert re.findall(r"\x1b\[(3\d)m *([^ ]+)", shown) == [
+        ("31", "vendor"), ("33", "61.0"), ("31", "-10.23"),
+    ]  # fmt: skip
+    assert re.sub(r"\x1b\[\d+m", "", shown) == draw(make_snapshot(), 40, 30)
+
+
+@each_row(
+    ("is_terminal", "environ", "has_some"),
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {"TERM": "xterm"}, False),
+    ],
+)
+def test_colours_are_for_terminals_whose_owner_wants_them(
+    is_terminal: bool, environ: dict[str, str], has_some: bool
+) -> None:
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(out, "isatty", lambda: is_terminal)
+        patch.delenv("NO_COLOR", raising=False)
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        assert has_colours(out) is has_some
 
 
 async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
