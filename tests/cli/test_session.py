@@ -44,7 +44,7 @@ from tests.support.cli import Answer, Cli
 from tests.support.layout import fill_json
 from tests.support.scribe import Scribe
 
-USED: Final = {"adopt": "responses"}
+USED: Final = {"adopt": "responses", "adopted": "moves"}
 """Another extra that a session needs, if it does."""
 SESSIONS: Final = {
     path.stem: path

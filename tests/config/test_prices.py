@@ -6,27 +6,8 @@ from pathlib import Path
 
 from gateway.base.money import NANO, Tokens
 from gateway.base.prices import BillTerms
-from gateway.config.doubts import list_warnings
 from gateway.config.records import Model
 from tests.support.settings import OPENAI, load
-
-HEAD = f'{OPENAI}[models.m]\nroutes = ["openai/m"]\n'
-PRICE = "{ input = 1, output = 2 }"
-
-
-def test_check_warns_of_rules_whose_order_alone_decides(tmp_path: Path) -> None:
-    rules = [f"{{ {when}, price = {PRICE} }}" for when in ('speed = "fast"', "input_above = 5")]
-    config = load(tmp_path, f"{HEAD}price = {PRICE}\nprice_when = [{', '.join(rules)}]\n")
-    (warning,) = list_warnings(config)
-    assert warning == (
-        "[models.\"m\"] price_when: the rules 'speed fast' and 'input_above 5' may both"
-        " hold for a request; the first one applies. If that is not meant, add a rule with the"
-        " conditions of both before them."
-    )
-    both = f'{{ speed = "fast", input_above = 5, price = {PRICE} }}'
-    settled = f"{HEAD}price = {PRICE}\nprice_when = [{both}, {', '.join(rules)}]\n"
-    assert list(list_warnings(load(tmp_path, settled))) == []
-
 
 SECOND = '[providers.second]\ndialect = "chat"\nbase_url = "http://x/v1"\n'
 ROUTED = f"""{OPENAI}{SECOND}[models."m"]

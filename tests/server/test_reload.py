@@ -1,6 +1,6 @@
 """gateway.toml read again while serving: what changes, for whom, and what cannot.
 
-Sessions in `reloaded/` have versions of the file, each with a price and a provider's key of its own:
+Sessions in `reloaded/`, also those of extras, have versions of the file, each with a price and a provider's key of its own:
 
     $ reload 7 {"limits": "…"}     write version 7, with other facts, and have it read; what is said of it
     $ complete                     a request: by which provider, connection, key and price it is served
@@ -31,6 +31,7 @@ from gateway.config.records import Config
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import EventView
 from gateway.server.reload import Reloader
+from tests import ROOT
 from tests.ledger.kit import make_place
 from tests.ledger.player import play_session, read_sessions
 from tests.server.reloading import COMPLETION, MODEL, PROMPT, Reloaded, Version, play_reloads, start
@@ -47,7 +48,9 @@ USAGE: Final = replies.usage(PROMPT, COMPLETION)
 HELLO: Final = replies.json_reply(replies.completion("Hello!", usage=USAGE))
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], USAGE))
 
-SESSIONS: Final = read_sessions(Path(__file__).with_name("reloaded"))
+SESSIONS: Final = read_sessions(
+    Path(__file__).with_name("reloaded"), *ROOT.glob("tests/extras/*/reloaded")
+)
 
 Make = Callable[..., Version]
 
