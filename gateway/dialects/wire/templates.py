@@ -28,32 +28,18 @@ from gateway.dialects.wire.jsonbytes import (
     count_text_bytes,
     maybe_loads,
 )
-from gateway.dialects.wire.records import Json
 
 PROBE: Final = "\x00probe\x00"
 """The text in the hole while the conversion is computed. No provider writes NULs."""
 PROBE_BYTES: Final = orjson.dumps(PROBE)[1:-1]
 _OBFUSCATION: Final = b'"obfuscation":"'
 
-_Hole = Literal["text", "number", "noise"]
+Hole = Literal["text", "number", "noise"]
 # Atomic, with at most 18 digits: neither half a number nor one beyond 64 bits may match.
-_NUMBER: Final = rb"(?>0|[1-9][0-9]{0,17})(?![0-9])"
-_INSIDES: Final[dict[_Hole, bytes]] = {"text": STRING, "number": _NUMBER, "noise": STRING}
-_FIND: Final[dict[_Hole, re.Pattern[bytes]]] = {
-    "text": re.compile(rb'"delta": ?"(' + STRING + rb')"'),
-    "number": re.compile(rb'"sequence_number": ?(' + _NUMBER + rb")(?=[,}])"),
-    "noise": re.compile(rb'"obfuscation": ?"(' + STRING + rb')"'),
-}
-"""A match is always a member: inside a string its quotes would be escaped."""
-_PROBES: Final[dict[_Hole, tuple[str, object]]] = {
-    "text": ("delta", PROBE),
-    "number": ("sequence_number", 271828182845904523),
-    "noise": ("obfuscation", "\x00noise\x00"),
-}
-"""The key of each hole, and the value in it while an event is learned."""
-_OF_CHAT: Final[tuple[_Hole, ...]] = ("text", "noise")
+NUMBER: Final = rb"(?>0|[1-9][0-9]{0,17})(?![0-9])"
+_INSIDES: Final[dict[Hole, bytes]] = {"text": STRING, "number": NUMBER, "noise": STRING}
+_FOUND: Final[tuple[Hole, ...]] = ("text", "noise")
 """The holes of an event whose text was found by parsing, in order."""
-_NUMBERS: Final = re.compile(rb'"sequence_number": ?([0-9]+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +56,7 @@ class _Patterns:
 
 
 @functools.lru_cache(maxsize=256)
-def _compile(holes: tuple[_Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
+def _compile(holes: tuple[Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
     """Compile events with these holes; `sizes` are the lengths of the head and of the text after each.
 
     Events of a provider differ in their ids but hardly in these lengths, so few patterns are compiled.
@@ -105,7 +91,7 @@ class Template:
     tool: tuple[int, int] | None = None
     """The choice and the tool call that the text is arguments of."""
     last: bytes = b""
-    """The bytes that passed last. Their sequence number is read only on demand."""
+    """The bytes that passed last, of which more is read only on demand."""
 
     def maybe_pass_whole(self, data: bytes) -> tuple[bytes, int] | None:
         """Convert `data` if it is exactly one event of this shape: the hot path.
@@ -175,19 +161,15 @@ class Template:
         joined = b" ".join(texts)  # the spaces keep surrogate halves apart
         return stop, count_text_bytes(joined) - len(texts) + 1
 
-    def read_number(self) -> int:
-        """Read the last sequence number that passed; -1 if none did."""
-        numbers = _NUMBERS.findall(self.last)
-        return int(numbers[-1]) if numbers else -1
 
-
-def _make(
+def make_template(
     head: bytes,
-    holes: tuple[_Hole, ...],
+    holes: tuple[Hole, ...],
     around: tuple[bytes, ...],
     form: bytes = b"",
     tool: tuple[int, int] | None = None,
 ) -> Template:
+    """Make a template whose places are known; `form` and `tool` are those of `Template`."""
     patterns = _compile(holes, (len(head), *map(len, around)))
     return Template(head, len(head), around, form, holes.index("text"), patterns, tool)
 
@@ -230,7 +212,7 @@ def maybe_learn(
         return None
     parts = (one.replace(b"%", b"%%") for one in (out_head, *out))
     form = b"" if (out_head, out) == (head, around) else b"%b".join(parts)
-    return _make(head, _OF_CHAT[: len(around)], around, form, tool)
+    return make_template(head, _FOUND[: len(around)], around, form, tool)
 
 
 def _cut_noise(behind: bytes) -> tuple[bytes, ...]:
@@ -238,30 +220,3 @@ def _cut_noise(behind: bytes) -> tuple[bytes, ...]:
     middle, key, rest = behind.partition(_OBFUSCATION)
     noise = STRING_REST.match(rest) if key else None
     return (middle + key, rest[noise.end() - 1 :]) if noise else (behind,)
-
-
-def maybe_learn_numbered(block: bytes, body: Json) -> Template | None:
-    """Make the template of an event (`body`) that passes unchanged, including its number.
-
-    None if its text cannot be located.
-    """
-    found = []
-    for hole, pattern in _FIND.items():
-        hits = [*pattern.finditer(block)]
-        # With two members of a name, which one the event means depends on the nesting.
-        if len(hits) > 1 or (hole == "text" and not hits):
-            return None
-        found += [(*hit.span(1), hole) for hit in hits]
-    found.sort()
-    holes = tuple(hole for _, _, hole in found)
-    ends = [*(start for start, _, _ in found[1:]), len(block)]
-    head = block[: found[0][0]]
-    around = tuple(block[end:after] for (_, end, _), after in zip(found, ends, strict=True))
-    probes = [_PROBES[hole] for hole in holes]
-    probed = head + b"".join(
-        orjson.dumps(probe).strip(b'"') + rest
-        for (_, probe), rest in zip(probes, around, strict=True)
-    )
-    if maybe_loads(probed[head.find(b"{") :].rstrip()) != body | dict(probes):
-        return None
-    return _make(head, holes, around)

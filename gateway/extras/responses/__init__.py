@@ -8,6 +8,7 @@ caller    what callers send, and the errors they get
 checks    the checks of a request's items and parts
 upstream  how providers are asked, and their JSON replies
 stream    replies and events read: usage, the text to estimate it from, and the stream that passes
+templates  its events cut at their texts and their numbers
 mending  places  what a passing stream lacks for SDKs, and which item an event belongs to
 replay    a reply as a stream
 history   what only its provider can read, and tools that have no price

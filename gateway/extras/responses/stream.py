@@ -28,10 +28,10 @@ from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import Framer, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
-from gateway.dialects.wire.templates import maybe_learn_numbered
 from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
 from gateway.extras.responses.history import tag_sealed
 from gateway.extras.responses.mending import StreamMender
+from gateway.extras.responses.templates import maybe_learn_numbered, read_number
 
 _CALLERS_CALLS: Final = frozenset(
     {f"{name}_call" for name in ("apply_patch", "computer", "custom_tool", "function")}
@@ -222,7 +222,7 @@ class ResponsesStream(PassingStream):
 
     @property
     def _next_number(self) -> int:
-        return max(self._number, *(one.read_number() for one in self._templates), -1) + 1
+        return max(self._number, *map(read_number, self._templates), -1) + 1
 
     def _edit_event(self, block: bytes, body: Json) -> bytes:
         kind = body["type"]
