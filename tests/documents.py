@@ -25,7 +25,6 @@ from gateway.base.process import ExitCode
 from gateway.config.reader import REQUIRED, Setting
 from gateway.config.records import find_settings
 from gateway.config.settings import SETTINGS
-from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.formats import FORMATS, PIVOT
 from gateway.dialects.wire.billed import BILLED
@@ -144,7 +143,6 @@ def describe_multiplied(services: Iterable[Exchange]) -> str:
             subsequent_indent="  ",
         )
         for one in services
-        if isinstance(one.upstream, ServiceUpstream)
     )
 
 

@@ -77,7 +77,7 @@ CORE: Final = {
 }
 """Besides all of `dialects/`: bytes and values in, bytes and values out."""
 SPEAK: Final = {
-    *("base/money", "base/usage", "extras/moves/known"),
+    *("base/money", "base/usage", "extras/moves/known", "extras/services/multiplied"),
     *("extras/reference/document", "extras/reference/pages"),  # OpenAPI has a field `responses`
 }
 """Besides `dialects/` and extras with formats: modules with words of wire formats."""

@@ -1,7 +1,7 @@
 """The embedded provider: it repeats the caller's words, so the gateway can be tried without a key.
 
 It speaks the chat dialect as a provider would: streams, usage, `n`, `stop`, `max_tokens`. A token is a
-word with the white space after it. Other services have answers of their own: `ServiceUpstream.demonstrate`.
+word with the white space after it. Other services have answers of their own: `Upstream.demonstrate`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import orjson
 
 from gateway.base.errors import BadRequest
 from gateway.config.records import Provider
-from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.upstream.attempt import Attempt, Forwarder
 from gateway.upstream.receivers import Wants
 
@@ -41,7 +40,7 @@ class DemoForwarder(Forwarder):
         attempt.life.note_sent()
         body, upstream = attempt.body, attempt.exchange.upstream
         asked = orjson.loads(body) if isinstance(body, bytes) else body.read_json()
-        make = upstream.demonstrate if isinstance(upstream, ServiceUpstream) else _write_body
+        make = upstream.demonstrate or _write_body
         try:
             pieces = make(asked)
         except BadRequest:

@@ -9,8 +9,7 @@ known or not. Texts and codes are OpenAI's own where known.
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from gateway.base.errors import BadRequest
@@ -22,10 +21,10 @@ from gateway.dialects.chat.state import ID_PREFIX, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.base import Caller, EventUpstream, Upstream
-from gateway.dialects.wire.billed import Billed, check_fields, check_tools
+from gateway.dialects.wire.base import Caller, EventUpstream
+from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_splice
 from gateway.dialects.wire.known import (
     CACHE_MARK,
     FILE_NAMES,
@@ -38,7 +37,7 @@ from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
-from gateway.dialects.wire.usage import edit_model, find_chunk_usage, hide_bill, read_openai_usage
+from gateway.dialects.wire.usage import find_chunk_usage, hide_bill, read_openai_usage
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function", "tool"})
@@ -297,43 +296,3 @@ def ask_usage(body: Json, target: Target) -> None:
         body.pop("stream_options", None)
     elif body.get("stream"):
         body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
-
-
-class ServiceUpstream(Upstream):
-    """The part of an `Upstream` of OpenAI's other services that most of them share.
-
-    A reply is whole if it can be read, it has no output tokens, and it passes but for the model's name.
-    """
-
-    multiplied: Mapping[str, Billed]
-    """Fields that make more of the service than is counted: see `billed`."""
-    check_error = staticmethod(check_error)
-
-    @abstractmethod
-    def demonstrate(self, body: Json) -> Iterator[bytes]:
-        """Answer a request in pieces, as the embedded provider does. Raises BadRequest."""
-
-    def ask(self, body: Json, target: Target) -> Json:
-        check_fields(body, target, self.multiplied)
-        check_tools(body, target)
-        return {**body, "model": target.upstream_model}
-
-    def find_usage(self, reply: Json, /) -> Json | None:
-        """Find the usage, and what Cohere's replies have instead."""
-        meta = get_object(reply, "meta")
-        held = (get_object(meta, "billed_units"), get_object(meta, "tokens"))
-        return {**held[0], **held[1], **get_object(reply, "usage")} or None
-
-    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
-        return True
-
-    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - what it has are no tokens
-        return False
-
-    def count_text(self, reply: Json) -> int:  # noqa: ARG002 - there is none
-        return 0
-
-    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002
-        if type(reply.get("model")) is str or b"cost" in text:
-            return edit_model(text, reply, context.request.model)
-        return text

@@ -15,7 +15,6 @@ customs          custom tools as functions, where a provider has no others
 billed           what changes the provider's bill
 known            which fields callers may state, in which spelling, and which may hold files
 names            other spellings of a name, and their refusal
-inputs           texts that are no conversation, checked and counted
 fields           checks of a request's fields and files, and typed access to them
 failures         errors of upstreams, mapped for the caller
 kinds            what errors of upstreams mean, and how each vendor tells it

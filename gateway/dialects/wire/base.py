@@ -15,7 +15,7 @@ unless they are abstract. An `Exchange` (in `exchanges`) is a caller over an ups
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -23,7 +23,7 @@ from gateway.base.errors import GatewayError
 from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions
 from gateway.base.usage import Expected, Reported
-from gateway.dialects.wire.billed import read_bill_options
+from gateway.dialects.wire.billed import NO_ROWS, Billed, read_bill_options
 from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.dialects.wire.kinds import TOO_LONG
 from gateway.dialects.wire.pipelines import EventReader, Pipeline
@@ -127,6 +127,10 @@ class Upstream(ABC):
     """The name of a JSON reply in errors, with its article."""
     makes_audio = False
     """Its replies are bytes of another type, not JSON or events."""
+    multiplied: Mapping[str, Billed] = NO_ROWS
+    """Fields that make more of a service than is counted: see `billed`."""
+    demonstrate: Callable[[Json], Iterator[bytes]] | None = None
+    """Answers a request in pieces, as the embedded provider does; None for a conversation. Raises BadRequest."""
     passed_headers: tuple[str, ...] = ()
     """Headers that callers of the same dialect may send on to the upstream, in lower case."""
 

@@ -1,7 +1,7 @@
 """Fields and tools that change a provider's bill, and the checks whether a request may use them.
 
 One table serves the upstreams of all dialects, as many providers accept other vendors' fields. Services have
-rows of their own, of fields that make more of it than is counted: more outputs, larger ones, more inputs. A model opens a field by a price (a rule of `price_when`, `web_search`,
+rows of their own, of fields that make more of them than is counted. A model opens a field by a price (a rule of `price_when`, `web_search`,
 `tool_prices`, a price of its media), or by its name in `allow`.
 """
 
@@ -26,11 +26,6 @@ def asks(value: object) -> bool:
     return value not in (None, [], {}, "", False)
 
 
-def asks_more(value: object) -> bool:
-    """Return whether a number, which is a text in a form, asks for more than one."""
-    return asks(value) and value not in (0, 1, "0", "1")
-
-
 @dataclass(frozen=True, slots=True)
 class Billed:
     """A field that changes the provider's bill."""
@@ -41,13 +36,6 @@ class Billed:
     """Returns whether the model has a price for the value."""
     advice: str = "Leave it out"
     """Advice for callers: what to send instead."""
-
-
-def make_rows(
-    names: tuple[str, ...], advice: str = "Leave it out", asks: Callable[[object], bool] = asks
-) -> dict[str, Billed]:
-    """Make a row for each of the names."""
-    return dict.fromkeys(names, Billed(asks, advice=advice))
 
 
 ANY_TOOL: Final = "tools"
@@ -125,7 +113,7 @@ _LATER: Final = ("background", "deferred")
 """Fields that request a reply to be fetched later: the work would be done and nobody charged."""
 _BACKGROUNDS: Final = ("auto", "opaque", "transparent")
 """Values of `background` by which it is an image's."""
-_NONE: Final[Mapping[str, Billed]] = {}
+NO_ROWS: Final[Mapping[str, Billed]] = {}
 
 BILLED_TOOLS: Final = frozenset(
     {ANY_TOOL, WEB_SEARCH, "advisor", "code_execution", "file_search", "google_maps"}
@@ -165,7 +153,7 @@ _CACHE_MARK: Final = b'"cache_control":{'
 """Cache marks as the payload writes them. In a text the quotes would be escaped."""
 
 
-def check_fields(body: Json, target: Target, rows: Mapping[str, Billed] = _NONE) -> None:
+def check_fields(body: Json, target: Target, rows: Mapping[str, Billed] = NO_ROWS) -> None:
     """Refuse fields that cost and have no price, those of a service's `rows` too.
 
     Raises BadRequest, naming the field.
@@ -300,17 +288,3 @@ BAGS: Final = (
     *("extra_params", "extra_parameters", "model_kwargs", "model_params", "params"),
 )
 """Fields that hold other fields. What is counted or refused outside must not stand in them."""
-_INPUTS: Final = (
-    # As TEI (`inputs`), Cohere (`texts`, `images`), Voyage and Jina (`queries`), NVIDIA (`passages`),
-    # vLLM (`messages`, `prompt_embeds`, `text_1`), Ollama (`prompt`) and Google (`instances`) call them.
-    *("content", "contents", "documents", "image", "image_url", "images", "input", "inputs"),
-    *("instances", "messages", "passages", "prompt", "prompt_embeds", "prompts", "queries"),
-    *("query", "ssml", "text", "text_1", "text_2", "texts", "video", "videos"),
-)
-
-
-def other_inputs(first: str, *more: str) -> dict[str, Billed]:
-    """Make the rows of all inputs but those that are counted; callers should use the first."""
-    return make_rows(
-        tuple(name for name in _INPUTS if name not in (first, *more)), f"Use '{first}'"
-    )

@@ -329,17 +329,6 @@ def too_long(name: str, most: int, length: int) -> BadRequest:
     )
 
 
-def refuse_stream(why: str) -> Check:
-    """Make the check of `stream` for APIs without streams."""
-
-    def check(name: str, value: Any) -> None:
-        check_boolean(name, value)
-        if value:
-            raise Field(value, name).refuse(why)
-
-    return check
-
-
 def unsupported(name: str, why: str) -> BadRequest:
     """Make the error for a field that may not be sent; `why` continues the sentence after its name."""
     text = f"Unsupported parameter: '{name}'{why}"

@@ -231,33 +231,3 @@ _END_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
 
 
 _DECODER: Final = json.JSONDecoder()
-
-
-class LastEventStream(PassingStream):
-    """The part of a passing `Pipeline` whose last event completes the reply, such as an image.
-
-    The blank line after that event waits for the charge, so that no client reads the event before.
-    """
-
-    __slots__ = ("_unsent",)
-
-    def __init__(self, context: ReplyContext, reader: EventReader) -> None:
-        super().__init__(context, reader)
-        self._unsent = b""
-
-    @property
-    def mid_event(self) -> bool:
-        return bool(self._unsent) or super().mid_event
-
-    def feed(self, data: bytes) -> bytes:
-        out = self._unsent + super().feed(data)
-        self._unsent = out[-2:] if self._reader.finished else b""
-        return out[: len(out) - len(self._unsent)]
-
-    def end(self) -> bytes:
-        out = self._unsent + super().end()
-        self._unsent = b""
-        if not self.complete:
-            return out
-        self._last = out[-2:]
-        return out[:-2]

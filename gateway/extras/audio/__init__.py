@@ -75,6 +75,7 @@ def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - a call has its gatewa
 
 
 EXTRA = Extra(
+    needs=("services",),
     tables={"server": Table(_find_settings)},
     kinds={"audio": _KIND},
     find_formats=_find_formats,

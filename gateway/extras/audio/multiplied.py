@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.wire.billed import BAGS, asks_more, make_rows, other_inputs
+from gateway.dialects.wire.billed import BAGS
+from gateway.extras.services.multiplied import asks_more, make_rows, other_inputs
 
 _MORE_CHOICES: Final = ("n", "num_outputs", "num_return_sequences", "num_samples")
 SPEECH: Final = {

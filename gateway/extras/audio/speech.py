@@ -14,13 +14,13 @@ from typing import Final
 from gateway.base.errors import BadRequest, GatewayError
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Metered, Reported
-from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, StreamingUpstream
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.extras.audio.multiplied import SPEECH
+from gateway.extras.services.upstream import ServiceUpstream
 
 
 class SpeechCaller(Caller):

@@ -18,7 +18,6 @@ from gateway.base.errors import BadRequest
 from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions
 from gateway.base.usage import TOKENS_PER_SECOND, Expected, Reported, count_text
-from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.chat.stream import DONE
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
@@ -27,13 +26,13 @@ from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.names import refuse_spelling
-from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import CompletionRequest, Event, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
 from gateway.extras.audio.multiplied import TRANSCRIPTS
+from gateway.extras.services.upstream import LastEventStream, ServiceUpstream
 
 MAX_SECONDS: Final = 86_400
 """The most seconds that a provider can report. More comes from a broken provider."""

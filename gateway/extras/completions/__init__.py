@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.dialects.wire.billed import other_inputs
 from gateway.dialects.wire.records import IN_AND_OUT, Kind
 from gateway.extension import Extra
+from gateway.extras.services.multiplied import other_inputs
 
 if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
@@ -34,6 +34,7 @@ def _find_formats() -> Formats:
 
 
 EXTRA = Extra(
+    needs=("services",),
     kinds={"completion": Kind((IN_AND_OUT,), MULTIPLIED, "text_completion")},
     find_formats=_find_formats,
 )

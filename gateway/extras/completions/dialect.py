@@ -16,17 +16,10 @@ from typing import Any, Final, Literal
 from gateway.base.money import Tokens
 from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
 from gateway.dialects.chat.content import carries, count_choices_text
-from gateway.dialects.chat.dialect import (
-    CHECKS,
-    ServiceUpstream,
-    ask_usage,
-    has_choice,
-    is_finished,
-)
+from gateway.dialects.chat.dialect import CHECKS, ask_usage, has_choice, is_finished
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
-from gateway.dialects.wire.inputs import read_inputs
 from gateway.dialects.wire.jsonbytes import get_list
 from gateway.dialects.wire.known import TextFields, has_files
 from gateway.dialects.wire.pipelines import Pipeline
@@ -35,6 +28,8 @@ from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import edit_model, find_chunk_usage, read_openai_usage
 from gateway.extras.completions import MULTIPLIED
+from gateway.extras.services.inputs import read_inputs
+from gateway.extras.services.upstream import ServiceUpstream
 
 MAX_BEST_OF: Final = 20
 """Texts generated to return the best of them. All are charged. OpenAI's own limit."""

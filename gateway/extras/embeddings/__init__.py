@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.dialects.wire.billed import other_inputs
 from gateway.dialects.wire.records import Kind, Pricing
 from gateway.extension import Extra
+from gateway.extras.services.multiplied import other_inputs
 
 if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
@@ -37,4 +37,4 @@ def _find_formats() -> Formats:
     )
 
 
-EXTRA = Extra(kinds={"embedding": _KIND}, find_formats=_find_formats)
+EXTRA = Extra(needs=("services",), kinds={"embedding": _KIND}, find_formats=_find_formats)

@@ -18,16 +18,16 @@ import orjson
 from gateway.base.errors import UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.usage import UNBOUNDED, Expected, Reported
-from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
-from gateway.dialects.wire.inputs import read_inputs
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.known import has_files, is_reference, make_fields
 from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.extras.embeddings import MULTIPLIED
+from gateway.extras.services.inputs import read_inputs, refuse_stream
+from gateway.extras.services.upstream import ServiceUpstream
 
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""
@@ -121,7 +121,7 @@ _FORMAT: Final = "encoding_format"
 FIELDS: Final = make_fields(
     {
         "model": fields.check_string,
-        "stream": fields.refuse_stream("Embeddings are not streamed."),
+        "stream": refuse_stream("Embeddings are not streamed."),
         "dimensions": fields.check_integer(1, MAX_DIMENSIONS),
         _FORMAT: partial(fields.check_word, words=FORMATS),
         "user": fields.check_string,

@@ -33,4 +33,4 @@ def _find_formats() -> Formats:
     return Formats(services=(join_large(ImagesCaller(), ImagesUpstream()),))
 
 
-EXTRA = Extra(kinds={"image": _KIND}, find_formats=_find_formats)
+EXTRA = Extra(needs=("services",), kinds={"image": _KIND}, find_formats=_find_formats)

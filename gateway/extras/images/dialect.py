@@ -15,14 +15,13 @@ from gateway.base.errors import BadRequest, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions
 from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
-from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads
 from gateway.dialects.wire.known import has_files, make_fields
-from gateway.dialects.wire.passing import LastEventStream, find_last_usage
+from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_event
@@ -37,6 +36,7 @@ from gateway.extras.images.prices import (
     fits,
     read_image,
 )
+from gateway.extras.services.upstream import LastEventStream, ServiceUpstream
 
 MAX_N: Final = 10
 """Images of a request: OpenAI's own limit."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.wire.billed import Billed, asks_more, make_rows, other_inputs
+from gateway.dialects.wire.billed import Billed
 from gateway.dialects.wire.records import Target
+from gateway.extras.services.multiplied import asks_more, make_rows, other_inputs
 
 
 def _is_by_token(_value: object, target: Target) -> bool:

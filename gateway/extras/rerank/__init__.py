@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.dialects.wire.billed import other_inputs
 from gateway.dialects.wire.records import Kind, Pricing
 from gateway.extension import Extra, Started, find_formats
+from gateway.extras.services.multiplied import other_inputs
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
@@ -46,6 +46,7 @@ def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - a call has its gatewa
 
 
 EXTRA = Extra(
+    needs=("services",),
     kinds={"rerank": Kind((Pricing(frozenset()),), MULTIPLIED, "reranker reranking")},
     find_formats=_find_formats,
     start=_start,

@@ -22,7 +22,6 @@ from gateway.base.usage import (
     count_text,
     estimate_tokens,
 )
-from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.jsonbytes import dumps_lenient
@@ -30,6 +29,8 @@ from gateway.dialects.wire.known import has_files, is_reference, make_fields
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, Target
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.rerank import MULTIPLIED
+from gateway.extras.services.inputs import refuse_stream
+from gateway.extras.services.upstream import ServiceUpstream
 
 UNIT_DOCUMENTS: Final = 100
 """Documents of a search unit, as Cohere counts them. Cohere splits long documents and counts the
@@ -103,7 +104,7 @@ FIELDS: Final = make_fields(
         "documents": _check_documents,
         "texts": _check_documents,
         "top_n": fields.check_integer(1, 2**31),
-        "stream": fields.refuse_stream("Ranks are not streamed."),
+        "stream": refuse_stream("Ranks are not streamed."),
     },
     MULTIPLIED,
 )

@@ -13,7 +13,6 @@ from gateway.base.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.prices import BillTerms
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.wire.inputs import MAX_INPUTS
 from gateway.dialects.wire.records import Inputs, ReplyContext
 from gateway.extras.embeddings.dialect import (
     MAX_FRAME_BYTES,
@@ -22,6 +21,7 @@ from gateway.extras.embeddings.dialect import (
     maybe_find_vectors,
     pack_vectors,
 )
+from gateway.extras.services.inputs import MAX_INPUTS
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
 from tests.support.formats import CALLERS, SERVICES

@@ -48,3 +48,14 @@ def _count_tokens(name: str, item: str | list[object], *, may_be_empty: bool) ->
         index = next(index for index, one in enumerate(item) if type(one) is not int)
         raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])
     return len(item)
+
+
+def refuse_stream(why: str) -> fields.Check:
+    """Make the check of `stream` for APIs without streams."""
+
+    def check(name: str, value: object) -> None:
+        fields.check_boolean(name, value)
+        if value:
+            raise fields.Field(value, name).refuse(why)
+
+    return check
