@@ -32,7 +32,7 @@ JSON_BORDERS: Final = """
     dialects/chat/state
     dialects/messages/caller
     dialects/messages/history dialects/messages/usage
-    dialects/translate/messages_over_chat_tools dialects/translate/chat_over_messages_tools
+    dialects/translate/messages_over_chat_request dialects/translate/schemas
     extras/responses/history extras/responses/over_chat_reply
     extras/responses/replay extras/responses/checks
     extras/moves/new_api extras/moves/sources

@@ -1,12 +1,10 @@
 """Translations: callers of one dialect over providers of another.
 
-chat_over_messages_request  chat_over_messages_conversation  chat_over_messages_tools
-          chat_over_messages_reply
-messages_over_chat_request  messages_over_chat_conversation  messages_over_chat_tools
-          messages_over_chat_reply
+chat_over_messages_request  chat_over_messages_conversation  chat_over_messages_reply
+messages_over_chat_request  messages_over_chat_conversation  messages_over_chat_reply
 pivot         what two translations share: from chat callers, to chat upstreams
 first_choice  what of a chat reply the translations read, in order
 earlier       earlier turns that other vendors would refuse: as text, and calls with their results
-schemas       the roots of tools' schemas, as vendors take them
+schemas       schemas of tools and replies, as vendors take them
 composed      two translations in a row, through chat, where there is no direct one
 """

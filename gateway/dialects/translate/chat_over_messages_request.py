@@ -1,20 +1,21 @@
-"""A chat request as a messages request: its fields, its tools, and JSON schemas.
+"""A chat request as a messages request: its fields and its tools.
 
 Every field of the chat schema is in one of the tables below, so that none is lost silently.
-
-Schemas are adapted as Anthropic's own SDKs do: every object is closed, `oneOf` becomes `anyOf`, and
-keywords that the upstream refuses (such as `minimum`) move to the description. A malformed schema is
-left to the upstream to refuse.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
+from gateway.base.money import WEB_SEARCH
+from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.translate import pivot
 from gateway.dialects.translate.chat_over_messages_conversation import CACHE_MARK, Turns
-from gateway.dialects.translate.chat_over_messages_tools import adapt_schema, translate_tools
+from gateway.dialects.translate.schemas import adapt_schema, name_members
+from gateway.dialects.wire.call_ids import shape_name
+from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.records import CompletionRequest, Json, Target
@@ -186,3 +187,113 @@ def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, force
             return {"thinking": {"type": "enabled", "budget_tokens": budget_tokens}}
         case "none":
             return {}
+
+
+_OF_TOOLS: Final = frozenset(
+    {"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools", SEARCH_OPTIONS}
+)
+"""The fields that `translate_tools` reads."""
+_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+
+
+_SEARCH: Final[Json] = {"type": "web_search_20250305", "name": WEB_SEARCH}
+"""The version of the search tool that all of the upstream's models accept."""
+_SEARCH_FIELDS: Final = frozenset({"allowed_domains", "blocked_domains", "max_uses"})
+_KNOWN_OF_SEARCH: Final = _SEARCH_FIELDS | {"search_context_size", "user_location"}
+"""The upstream itself decides how much of its findings the model reads."""
+
+
+def translate_tools(body: Field, called: Sequence[str]) -> Json:
+    """Write `tools` and `tool_choice`. Raises BadRequest for tools that the caller does not run.
+
+    Tools that were called earlier and are no longer offered are still declared, since the upstream
+    refuses calls without tools; `none` prevents further calls.
+    """
+    if not called and _OF_TOOLS.isdisjoint(body.value):
+        return {}
+    tools = pivot.read_tools(body, _read_tool, _read_function)
+    choice, search = pivot.find_choice(body), _read_search(body[SEARCH_OPTIONS])
+    if tools or search:
+        chosen: Json | None
+        if search and choice.value == SEARCH_CHOICE:
+            chosen = {"type": "tool", "name": WEB_SEARCH}
+        else:
+            chosen, tools = _read_choice(choice, tools)
+        tools += search
+        if pivot.read_parallel(body) is False and (chosen is None or chosen["type"] != "none"):
+            chosen = {**(chosen or {"type": "auto"}), "disable_parallel_tool_use": True}
+        return {"tools": tools, "tool_choice": chosen} if chosen else {"tools": tools}
+    pivot.check_no_choice(choice)
+    if not called:
+        return {}
+    empty = {"type": "object", "properties": {}}
+    names = dict.fromkeys(map(shape_name, called))
+    declared = [{"name": name, "input_schema": empty} for name in names]
+    return {"tools": declared, "tool_choice": {"type": "none"}}
+
+
+def _read_tool(tool: Field) -> Json:
+    match tool.read_object().get("type", "function"):
+        case "function":
+            made = _read_function(tool["function"])
+        case "custom":
+            made = make_function(tool["custom"])
+            made["input_schema"] = made.pop("parameters")
+        case _:
+            raise tool["type"].refuse("This model's provider takes functions and custom tools.")
+    return pivot.copy_mark(CACHE_MARK, tool, made)
+
+
+def _read_function(function: Field) -> Json:
+    tool = pivot.read_function(function, "input_schema")
+    tool["input_schema"] = name_members(tool["input_schema"])
+    if function.get("strict") is True:
+        tool |= {"input_schema": adapt_schema(tool["input_schema"]), "strict": True}
+    return tool
+
+
+def _read_search(options: Field) -> list[Json]:
+    if options.value is None:
+        return []
+    options.check_fields(_KNOWN_OF_SEARCH, {})
+    given = {name: value for name, value in options.value.items() if name in _SEARCH_FIELDS}
+    return [{**_SEARCH, **given, **read_location(options)}]
+
+
+def _read_choice(choice: Field, tools: list[Json]) -> tuple[Json | None, list[Json]]:
+    match choice.value:
+        case None:
+            return None, tools
+        case "auto" | "required" | "none" as word:
+            return {"type": _CHOICES[word]}, tools
+        case {"type": "function", "function": {"name": str(tool)}} | {
+            "type": "custom",
+            "custom": {"name": str(tool)},
+        }:
+            return {"type": "tool", "name": tool}, tools
+        case {"name": str(tool)} if choice.name == "function_call":
+            return {"type": "tool", "name": tool}, tools
+        case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode}}:
+            return {"type": _CHOICES[mode]}, _keep_allowed(choice["allowed_tools"]["tools"], tools)
+        case _:
+            raise choice.refuse(
+                "This model's provider takes auto, required, none, the name of a function or of a "
+                "custom tool, or allowed tools."
+            )
+
+
+def _keep_allowed(allowed: Field, tools: list[Json]) -> list[Json]:
+    by_name = {tool["name"]: tool for tool in tools}
+    wanted = set()
+    for item in allowed.read_items():
+        match item.value:
+            case {"type": "function", "function": {"name": str(name)}} | {
+                "type": "custom",
+                "custom": {"name": str(name)},
+            } if name in by_name:
+                wanted.add(name)
+            case _:
+                raise item.refuse("It is none of `tools`.")
+    if not wanted:
+        raise allowed.refuse("At least one tool must be allowed.")
+    return [tool for tool in tools if tool["name"] in wanted]

@@ -1,6 +1,4 @@
-"""A messages conversation as chat messages, its blocks as parts, and its tools as functions.
-
-A tool is strict only where OpenAI's strict mode takes its schema.
+"""A messages conversation as chat messages, and its blocks as parts.
 
 One turn there may be several messages here: the results of tools come first, as `tool` messages,
 then what else the user said. They are put in front of everything the user said since the
@@ -22,9 +20,8 @@ from gateway.dialects.chat.state import STATE, add_state
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.history import THINKING, shape_input
 from gateway.dialects.translate.earlier import pair_calls, tell
-from gateway.dialects.translate.messages_over_chat_tools import MAX_TOOL_NAME_CHARS
 from gateway.dialects.translate.pivot import DEFAULT_FILENAME, make_file, make_text
-from gateway.dialects.wire.call_ids import shape_name
+from gateway.dialects.wire.call_ids import MAX_NAME_CHARS, shape_name
 from gateway.dialects.wire.fields import dump_request, is_link
 from gateway.dialects.wire.jsonbytes import get_text
 from gateway.dialects.wire.records import Json
@@ -142,7 +139,7 @@ def _translate_assistant(content: MessagesField) -> Json:
 def _translate_tool_use(block: MessagesField) -> Json:
     arguments = dump_request(shape_input(block.get("input"))).decode()
     name = block["name"].read_string()
-    if len(name) > MAX_TOOL_NAME_CHARS:  # of a tool that another provider took
+    if len(name) > MAX_NAME_CHARS:  # of a tool that another provider took
         name = shape_name(name)
     function = {"name": name, "arguments": arguments}
     return {"id": block["id"].read_string(), "type": "function", "function": function}

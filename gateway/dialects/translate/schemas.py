@@ -1,15 +1,20 @@
-"""The schemas of tools as vendors take them: their root has to be one plain object.
+"""Schemas of tools and replies as vendors take them.
 
-OpenAI and Anthropic refuse a tool, and so the whole request, whose root is a union, a reference, or of
-several types. Tools of MCP servers have such roots. The alternatives become one object with the members
-of all of them; what is lost by that is told in its description.
+The root of a tool's schema has to be one plain object: OpenAI and Anthropic refuse a tool, and so the whole
+request, whose root is a union, a reference, or of several types. Tools of MCP servers have such roots. The
+alternatives become one object with the members of all of them; what is lost by that is told in its
+description.
+
+For Anthropic, schemas that bind are adapted as its own SDKs do: every object is closed, `oneOf` becomes
+`anyOf`, and keywords that it refuses (such as `minimum`) move to the description. A malformed schema is left
+to it to refuse. For OpenAI a schema is strict only where its strict mode takes it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
 from gateway.dialects.wire.records import Json
@@ -170,3 +175,120 @@ def name_members(schema: Json) -> Json:
 def _describe(made: Json, told: str) -> None:
     given = made.get("description")
     made["description"] = f"{given}\n\n{told}" if isinstance(given, str) and given else told
+
+
+_FORMATS: Final = (
+    *("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"),
+)
+_Takes = Mapping[str, Callable[[Any], bool]]
+"""Whether Anthropic takes the value of a keyword; it takes no other keywords."""
+_NAMED: Final = (*_DEFINITIONS, "properties")
+"""Keywords whose members are schemas."""
+_TAKEN_UNIONS: Final = ("anyOf", "allOf")
+
+
+def adapt_schema(schema: Any) -> Any:
+    """Return a schema that Anthropic accepts; values other than objects are returned unchanged."""
+    if type(schema) is not dict:
+        return schema
+    if "$ref" in schema:  # nothing but definitions may stand beside it
+        schema = {key: schema[key] for key in ("$ref", *_DEFINITIONS) if key in schema}
+    elif "oneOf" in schema and "anyOf" not in schema:
+        schema = {"anyOf" if key == "oneOf" else key: item for key, item in schema.items()}
+    kinds, takes = _read_kinds(schema), dict(_TAKES)
+    for kind in kinds:
+        takes |= _TAKES_OF_KIND.get(kind, {})
+    kept = {key for key, value in schema.items() if key in takes and takes[key](value)}
+    made = {key: _adapt_inner(key, schema[key]) for key in schema if key in kept}
+    left = {key: value for key, value in schema.items() if key not in kept}
+    left.pop("type", None)
+    if kinds and made.keys().isdisjoint(_TAKEN_UNIONS):
+        made["type"] = schema.get("type", "object")
+    if "object" in kinds:
+        left.pop("additionalProperties", None)
+        made = {"properties": {}, **made, "additionalProperties": False}
+    return {**made, **_say_in_words(left, made.get("description"))} if left else made
+
+
+def _read_kinds(schema: Json) -> list[Any]:
+    """Return the types of a schema; none for one of literals, which says more."""
+    if _is_enum(schema.get("enum")) or ("const" in schema and _is_primitive(schema["const"])):
+        return []
+    kind = schema.get("type", "object" if "properties" in schema else None)
+    kinds = kind if isinstance(kind, list) else [kind]
+    return [one for one in kinds if isinstance(one, str)]
+
+
+def _say_in_words(left: Json, description: Any) -> Json:
+    """Describe in words what cannot be enforced, so that the model may still follow it."""
+    said = "{" + ", ".join(f"{key}: {value}" for key, value in left.items()) + "}"
+    return {"description": f"{description}\n\n{said}" if description is not None else said}
+
+
+def _adapt_inner(key: str, value: Any) -> Any:
+    """Adapt the schemas within a keyword's value, if it has any."""
+    if key in _NAMED:
+        return {name: adapt_schema(schema) for name, schema in value.items()}
+    if key in _TAKEN_UNIONS:
+        return [adapt_schema(schema) for schema in value]
+    return adapt_schema(value) if key == "items" else value
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_primitive(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | None)
+
+
+def _is_enum(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(map(_is_primitive, value))
+
+
+_TAKES: Final[_Takes] = {
+    **dict.fromkeys(_DEFINITIONS, _is_object),
+    **dict.fromkeys(_TAKEN_UNIONS, _is_list),
+    **dict.fromkeys(("$ref", "description", "title"), lambda _: True),
+    "enum": _is_enum,
+    "const": _is_primitive,
+}
+_TAKES_OF_KIND: Final[Mapping[str, _Takes]] = {
+    "object": {"properties": _is_object, "required": _is_list},
+    "array": {"items": _is_object, "minItems": (0, 1).__contains__},
+    "string": {"format": _FORMATS.__contains__},
+}
+
+
+_NEVER_STRICT: Final = frozenset(
+    {
+        *("allOf", "dependentRequired", "dependentSchemas", "else", "if", "not", "oneOf", "then"),
+        *("maxProperties", "minProperties", "patternProperties", "propertyNames"),
+        *("contains", "prefixItems", "unevaluatedItems", "unevaluatedProperties", "uniqueItems"),
+    }
+)
+"""Keywords that OpenAI names as not supported ("Structured model outputs"), now or for a time."""
+_SAYS_KIND: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
+
+
+def is_strict(schema: Any) -> bool:
+    """Return whether each schema in this one says its kind, and each object is closed and whole.
+
+    The answer may be no where it could be yes: then the tool is sent, and is not strict.
+    """
+    if type(schema) is not dict or _SAYS_KIND.isdisjoint(schema):
+        return False
+    kind, properties = schema.get("type"), get_object(schema, "properties")
+    if kind == "object" or (isinstance(kind, list) and "object" in kind) or properties:
+        is_whole = properties.keys() <= set(map(str, get_list(schema, "required")))
+        if not is_whole or schema.get("additionalProperties") is not False:
+            return False
+    inner = [one for key in _NAMED for one in get_object(schema, key).values()]
+    inner += get_list(schema, "anyOf")
+    if "items" in schema:
+        inner.append(schema["items"])
+    return _NEVER_STRICT.isdisjoint(schema) and all(map(is_strict, inner))

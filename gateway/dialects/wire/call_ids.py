@@ -111,7 +111,7 @@ class ReplyIds:
 
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_MAX_NAME_CHARS: Final = 64
+MAX_NAME_CHARS: Final = 64
 """The longest name that every provider takes."""
 
 
@@ -125,7 +125,7 @@ def _read_names(tools: object) -> Iterator[object]:
 
 def shape_name(name: str) -> str:
     """Return a tool's name in characters that all providers take."""
-    return _ODD.sub("_", name)[:_MAX_NAME_CHARS] or "_"
+    return _ODD.sub("_", name)[:MAX_NAME_CHARS] or "_"
 
 
 @dataclass(slots=True)

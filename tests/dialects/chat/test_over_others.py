@@ -17,7 +17,7 @@ from openai.types.chat.completion_create_params import (
 from pydantic import BaseModel, Field
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.translate.chat_over_messages_tools import adapt_schema
+from gateway.dialects.translate.schemas import adapt_schema
 from gateway.dialects.wire.records import CompletionRequest, Target
 from tests.dialects.chat.kit import Json, make_context
 from tests.support.formats import CALLERS, EXCHANGES, TRANSLATIONS
