@@ -31,7 +31,7 @@ JSON_BORDERS: Final = """
     dialects/translate/first_choice dialects/translate/pivot dialects/wire/records
     dialects/chat/state
     dialects/messages/caller
-    dialects/messages/history dialects/messages/usage
+    dialects/messages/history dialects/messages/stream
     dialects/translate/messages_over_chat_request dialects/translate/schemas
     extras/responses/history extras/responses/over_chat_reply
     extras/responses/replay extras/responses/checks

@@ -11,9 +11,9 @@ from gateway.api.bodies import SMALL_BYTES, count_reply, is_large, may_read, run
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
+from gateway.dialects.exchanges import MAX_REPLY_BYTES, looks_like_json
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import ReplyContext
-from gateway.dialects.wire.replies import MAX_REPLY_BYTES, looks_like_json
 from gateway.upstream.receivers import Wants
 from gateway.upstream.routing import Candidate
 

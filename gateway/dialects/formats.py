@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.exchanges import Exchange
+from gateway.dialects.exchanges import MAX_REPLY_BYTES, Exchange
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
 from gateway.dialects.translate import chat_over_messages_reply as over_messages_reply
@@ -19,7 +19,6 @@ from gateway.dialects.translate import messages_over_chat_request as message_req
 from gateway.dialects.translate.composed import Translation, compose
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.records import DEMO, Json
-from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 
 Translations = Mapping[tuple[str, str], Translation]
 """Keys are the names of the caller's dialect and the upstream's."""

@@ -16,8 +16,8 @@ from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import UpstreamError, take_out
 from gateway.base.ids import find_last4
 from gateway.config.records import Config, Provider
+from gateway.dialects.exchanges import looks_like_json
 from gateway.dialects.wire.failures import map_status
-from gateway.dialects.wire.replies import looks_like_json
 from gateway.extension import find_formats
 from gateway.upstream.attempt import list_headers
 from gateway.upstream.connection import Broken

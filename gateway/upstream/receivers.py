@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from gateway.base.errors import UpstreamError
-from gateway.dialects.wire.replies import MAX_REPLY_BYTES
+from gateway.dialects.exchanges import MAX_REPLY_BYTES
 from gateway.upstream.http1 import BadResponse
 
 STEP_BYTES: Final = 2 << 10

@@ -31,7 +31,7 @@ from gateway.base.prices import BillOptions, BillTerms
 from gateway.base.usage import Expected, Metered, Reported, UsageLimits
 from gateway.dialects.chat.content import count_message_text as count_chat_text
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.messages.usage import read_messages_usage
+from gateway.dialects.messages.stream import read_messages_usage
 from gateway.dialects.wire.passing import maybe_find_end_usage
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext
 from gateway.dialects.wire.usage import (

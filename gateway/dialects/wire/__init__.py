@@ -18,6 +18,5 @@ names            other spellings of a name, and their refusal
 fields           checks of a request's fields and files, and typed access to them
 failures         errors of upstreams, mapped for the caller
 kinds            what errors of upstreams mean, and how each vendor tells it
-replies          what comes whole: replies that are held back
 usage            usage objects in OpenAI's shape and its variants, and the provider's bill
 """

@@ -8,6 +8,7 @@ from typing import Final
 import orjson
 
 from gateway.base.errors import BadRequest, NotFound, UndeliverableReply
+from gateway.dialects.exchanges import MAX_REPLY_ELEMENTS
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -18,7 +19,6 @@ from gateway.dialects.wire.jsonbytes import (
     refuse_reply,
 )
 from gateway.dialects.wire.records import Json, Query
-from gateway.dialects.wire.replies import MAX_REPLY_ELEMENTS
 from gateway.dialects.wire.sse import parse_event
 from gateway.extras.recall.shelves import Kept, Text
 

@@ -6,8 +6,8 @@ import tracemalloc
 
 from gateway.base.errors import UndeliverableReply
 from gateway.base.money import Tokens
+from gateway.dialects.exchanges import MAX_REPLY_BYTES, MAX_REPLY_ELEMENTS, looks_like_json
 from gateway.dialects.wire.pipelines import Pipeline
-from gateway.dialects.wire.replies import MAX_REPLY_BYTES, MAX_REPLY_ELEMENTS, looks_like_json
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,
