@@ -6,6 +6,7 @@ For a chat caller the bytes of a chat upstream pass, except for edits and repair
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final
 
 from gateway.base.errors import UpstreamError
@@ -26,7 +27,7 @@ from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader, Probed
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import render_data
-from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
+from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import (
     find_chunk_usage,
     hide_bill,
@@ -268,19 +269,15 @@ class ChatStream(PassingStream):
         probe = maybe_probe(chunk)
         if probe is None or chunk.get("usage") is not None:
             return  # a usage has to be read each time
-        self._may_learn -= 1
-        probed, key, text = probe
+        probed, key, _ = probe
         if count_choices_text(probed["choices"], "delta") != len(PROBE):
             return  # more than the text in the hole has to be counted
         if key == "arguments" and (self._reader.repair.decodes or not says_its_call(chunk)):
             return
-        if (cut := maybe_cut(block, probed, key, text)) is None:
-            return
-        head, behind = cut
         repaired = self._reader.repair.repair(probed)
-        converted = self._render(head + PROBE_BYTES + behind, probed, repaired)
         # As the repair numbers the calls, not as the upstream does.
-        self._learn(head, behind, converted, read_tool(repaired[0] if repaired else chunk))
+        tool = read_tool(repaired[0] if repaired else chunk)
+        self._learn_text(block, probe, partial(self._render, chunks=repaired), tool)
 
     def _make_id(self, upstream_id: object) -> str:
         """Make the id of all chunks: the upstream's with OpenAI's prefix, else the request's."""

@@ -117,12 +117,14 @@ class MessagesReader(EventReader):
         return body
 
     def maybe_probe(self, event: Json) -> Probed | None:
+        """See `EventReader`: a delta of one text, of the kind that it is said to have."""
         delta = get_object(event, "delta")
-        key = get_text(delta, "type").removesuffix("_delta")
-        text = get_text(delta, key)
-        if not text or event.get("type") != "content_block_delta":
+        key = _TEXT_KEYS.get(get_text(delta, "type"), "")
+        if event.get("type") != "content_block_delta" or not get_text(delta, key):
             return None
-        return {**event, "delta": {**delta, key: PROBE}}, key, text
+        if any(delta.get(other) for other in _TEXT_KEYS.values() if other != key):
+            return None
+        return {**event, "delta": {**delta, key: PROBE}}, key, delta[key]
 
     def close(self) -> list[Json]:
         # A `message_stop` without a reason does not say that the message is whole.
@@ -146,8 +148,10 @@ class MessagesReader(EventReader):
         return told is not None and told == self.usage.get(_OUTPUT)
 
 
-TEXT_KEYS: Final = ("text", "thinking", "partial_json")
-"""Keys of a delta that hold text."""
+_TEXT_KEYS: Final = {
+    "text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"
+}  # fmt: skip
+"""The key of a delta's text, by its type."""
 
 
 STOP: Final = render_event({"type": "message_stop"})
@@ -173,7 +177,8 @@ class MessagesStream(PassingStream):
                 self._carried |= is_made(started)
             case {"type": "content_block_delta", "delta": dict(delta)}:
                 self._passed_bytes += count_block_text(delta)
-                self._learn_from(block, body, delta)
+                if self._may_learn and (probe := self._reader.maybe_probe(body)):
+                    self._learn_text(block, probe)
             case {"type": "ping"}:
                 return block
             case _:
@@ -188,12 +193,6 @@ class MessagesStream(PassingStream):
             return block
         wanted = {**body, "message": {**message, "model": ours}}
         return maybe_replace(block, "model", model, ours, wanted) or render_event(wanted)
-
-    def _learn_from(self, block: bytes, body: Json, delta: Json) -> None:
-        texts = [key for key in TEXT_KEYS if isinstance(delta.get(key), str) and delta[key]]
-        if len(texts) == 1:
-            key = texts[0]
-            self._learn_text(block, {**body, "delta": {**delta, key: PROBE}}, key, delta[key])
 
 
 _NO_REGION: Final = "not_available"

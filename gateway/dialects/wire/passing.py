@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final
 
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
-from gateway.dialects.wire.pipelines import EventReader
+from gateway.dialects.wire.pipelines import EventReader, Probed
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import Framer, is_canonical, parse_event, render_event
 from gateway.dialects.wire.stream import MAX_FRUITLESS, PICTURE_BYTES, EventStream
@@ -102,29 +102,24 @@ class PassingStream(EventStream):
         if template.tool is not None:
             self._continue_tool(template.tool)
 
-    def _learn(
-        self, head: bytes, behind: bytes, converted: bytes, tool: tuple[int, int] | None = None
-    ) -> None:
-        """Keep the template of an event cut at its text, given its conversion with the probe."""
-        self._keep(maybe_learn(head, behind, converted, tool))
-
     def _learn_text(
         self,
         block: bytes,
-        probed: Json,
-        key: str,
-        text: str,
+        probe: Probed,
         edit: Callable[[bytes, Json], bytes] | None = None,
+        tool: tuple[int, int] | None = None,
     ) -> None:
-        """Learn the template of an event whose one text may be any other; `probed` has the probe for it.
+        """Learn the template of an event whose one text may be any other.
 
-        `edit` writes the output; without it the event passes unchanged.
+        `edit` writes the output; without it the event passes unchanged. See `Template` for `tool`.
         """
         if self._may_learn:
             self._may_learn -= 1
+            probed, key, text = probe
             if cut := maybe_cut(block, probed, key, text):
                 whole = PROBE_BYTES.join(cut)
-                self._learn(*cut, edit(whole, probed) if edit else whole)
+                converted = edit(whole, probed) if edit else whole
+                self._keep(maybe_learn(*cut, converted, tool))
 
     def _keep(self, template: Template | None) -> None:
         if template is not None:

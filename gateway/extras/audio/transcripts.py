@@ -264,12 +264,12 @@ class TranscriptStream(LastEventStream):
         match body:
             case {"type": str(), "delta": str(text)} if text and "choices" not in body:
                 probed = {**body, "delta": PROBE}
-                self._learn_text(block, probed, "delta", text, self._rename)
+                self._learn_text(block, (probed, "delta", text), self._rename)
             case {"choices": [{"delta": {"content": str(text)} as delta} as choice]} if (
                 text and "delta" not in body and "type" not in body
             ):
                 probed = {**body, "choices": [{**choice, "delta": {**delta, "content": PROBE}}]}
-                self._learn_text(block, probed, "content", text, self._rename)
+                self._learn_text(block, (probed, "content", text), self._rename)
             case _:
                 pass
 

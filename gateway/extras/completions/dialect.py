@@ -168,7 +168,7 @@ class CompletionStream(ChatStream):
                 text and chunk.get("usage") is None
             ):
                 probed = {**chunk, "choices": [{**choice, "text": PROBE}]}
-                self._learn_text(block, probed, "text", text, partial(self._render, chunks=None))
+                self._learn_text(block, (probed, "text", text), partial(self._render, chunks=None))
             case _:
                 pass
         return self._render(block, chunk, None)

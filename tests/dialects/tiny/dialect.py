@@ -123,7 +123,7 @@ class TinyStream(PassingStream):
             return render_data({**body, "by": self._context.request.model})
         if words := body.get("w"):
             self._passed_bytes += count_text(words)
-            self._learn_text(block, {"w": PROBE}, "w", words)
+            self._learn_text(block, ({"w": PROBE}, "w", words))
         return block
 
 
