@@ -112,6 +112,7 @@ def _describe(one: Step) -> dict[str, object]:
 def _describe_group(group: Group) -> dict[str, object]:
     return {
         "name": group.name,
+        "measure": group.measure,
         "growth_percent": group.growth_percent,
         "now": LATENCY.describe(group.now),
         "before": LATENCY.describe(group.before),

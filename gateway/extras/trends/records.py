@@ -16,8 +16,11 @@ _STEPS: Final = ((2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 """The longest span of each step; longer ones have steps of an hour."""
 LEAST_REPLIES: Final = 5
 """Replies in either span without which a group is not compared: fewer prove nothing."""
-_SLOWER_TENTHS: Final = 12
-"""A group is slower if its times are 1.2 times those before: less is chance."""
+LEAST_TOTALS: Final = 100
+"""Replies in either span without which totals are not compared: they depend on how long the replies are, so those
+of few replies vary by chance."""
+LEAST_GROWTH: Final = 20
+"""The growth in percent from which on a group is slower: less is chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,9 @@ class Step:
         return self.latency.calls + self.failed
 
 
+Measure = Literal["first_byte", "total"]
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """The replies of an account, a provider or a model, in the span and in the one before."""
@@ -71,20 +77,34 @@ class Group:
     name: str
     now: Latency
     before: Latency
-
-    @property
-    def is_known(self) -> bool:
-        return min(self.now.calls, self.before.calls) >= LEAST_REPLIES
-
-    @property
-    def growth_percent(self) -> int:
-        """Return the growth of p50 and p95 of the total, added: one may stay where only some are slow."""
-        before_ms = max(_add_up(self.before), 1)
-        return (_add_up(self.now) - before_ms) * 100 // before_ms
+    measure: Measure
+    """The times that grew."""
+    growth_percent: int
 
 
-def _add_up(one: Latency) -> int:
-    return (one.total_p50_ms or 0) + (one.total_p95_ms or 0)
+def _compare(name: str, now: Latency, before: Latency) -> Group:
+    """Compare the first bytes and, of many replies, the totals.
+
+    p50 and p95 of the first byte are added: one may stay where only some are slow. Of the totals both must grow,
+    as a few long replies alone raise p95.
+    """
+    growth = _grow(
+        (now.first_byte_p50_ms or 0) + (now.first_byte_p95_ms or 0),
+        (before.first_byte_p50_ms or 0) + (before.first_byte_p95_ms or 0),
+    )
+    if growth < LEAST_GROWTH and min(now.calls, before.calls) >= LEAST_TOTALS:
+        totals = min(
+            _grow(now.total_p50_ms, before.total_p50_ms),
+            _grow(now.total_p95_ms, before.total_p95_ms),
+        )
+        if totals >= LEAST_GROWTH:
+            return Group(name, now, before, "total", totals)
+    return Group(name, now, before, "first_byte", growth)
+
+
+def _grow(now_ms: int | None, before_ms: int | None) -> int:
+    least_ms = max(before_ms or 0, 1)
+    return ((now_ms or 0) - least_ms) * 100 // least_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +119,12 @@ class Slower:
 
 def find_slower(now: Mapping[str, Latency], before: Mapping[str, Latency]) -> Slower:
     """Compare groups by name."""
-    groups = [Group(name, now[name], before[name]) for name in now.keys() & before.keys()]
-    known = [one for one in groups if one.is_known]
-    slower = [one for one in known if one.growth_percent >= _SLOWER_TENTHS * 10 - 100]
+    known = [
+        _compare(name, now[name], before[name])
+        for name in now.keys() & before.keys()
+        if min(now[name].calls, before[name].calls) >= LEAST_REPLIES
+    ]
+    slower = [one for one in known if one.growth_percent >= LEAST_GROWTH]
     slower.sort(key=lambda one: (-one.growth_percent, one.name))
     return Slower(tuple(slower), len(known))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +17,9 @@ from gateway.config.records import Config
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.trends import rows
 from gateway.extras.trends.book import TrendBook
-from gateway.extras.trends.records import Trends
+from gateway.extras.trends.records import Trends, find_slower
 from gateway.ledger.call_records import Outcome
+from gateway.ledger.observation_records import Latency
 from gateway.ledger.records import Refused
 from gateway.ledger.serving.observer import Observations
 from gateway.ledger.sql.observations import KEPT_MS
@@ -118,6 +120,24 @@ def test_who_became_slower_is_found(
     late = read(CallFilter())
     assert late.total == trends.total
     assert (late == trends) if limit > 100 else (late.before, late.slower) == (None, {})
+
+
+def test_first_bytes_and_totals_of_many_tell_who_is_slower() -> None:
+    """Totals depend on the replies' length, so a few long ones are nothing: both percentiles of many must grow."""
+    before = Latency(100, 200, 1000, 5000, 9000)
+    measures = {
+        "late": replace(before, calls=5, first_byte_p95_ms=1300),
+        "late too seldom": replace(before, calls=4, first_byte_p95_ms=9000),
+        "near": replace(before, first_byte_p95_ms=1239),
+        "crawling": replace(before, total_p50_ms=6000, total_p95_ms=10_900),
+        "crawling seldom": replace(before, calls=99, total_p50_ms=9000, total_p95_ms=20_000),
+        "some long": replace(before, total_p95_ms=90_000),
+        "quick and long": replace(before, first_byte_p50_ms=10, total_p50_ms=9000),
+    }
+    slower = find_slower(measures, dict.fromkeys(measures, before))
+    told = [(one.name, one.measure, one.growth_percent) for one in slower.groups]
+    assert told == [("late", "first_byte", 25), ("crawling", "total", 20)]
+    assert slower.compared == len(measures) - 1
 
 
 def test_what_neither_rows_nor_sums_tell_is_refused(

@@ -129,13 +129,16 @@ function timeChart(view, go) {
   return chart({
     title: conclude(view),
     slots,
-    plots: [
-      { unit: "seconds", lines: true, least: 0.001, series: TIMES.map(([name, key, tone, dashed]) => ({ name, tone, dashed, text: span(view.total[key]), say: (value) => span(value * 1000) })) },
-      { unit: "calls", least: 1, series },
-    ],
+    plots: [timePlot("first byte, seconds", TIMES.slice(0, 2), view), timePlot("total, seconds", TIMES.slice(2), view), { unit: "calls", least: 1, series, height: 150 }],
     zoom: (first, last) => go(spanUrl(first.at, last.at + step)),
   });
 }
+
+/** First bytes have a plot of their own: they are less than totals, and tell of a slow provider whatever the replies’ length. */
+const timePlot = (unit, times, view) => ({
+  unit, lines: true, least: 0.001, height: 126,
+  series: times.map(([name, key, tone, dashed]) => ({ name, tone, dashed, text: span(view.total[key]), say: (value) => span(value * 1000) })),
+});
 
 const sum = (kinds, failures) => kinds.reduce((all, kind) => all + (failures[kind] ?? 0), 0);
 
@@ -165,14 +168,14 @@ function slowerSection({ before, slower }, chosen) {
         : "Draw over a span of up to a day, and it is compared with the one before.";
   return section("Slower than in the span before",
     shown.length ? shown.map((name) => slowerList(name, slower[name])) : h("p", { class: "dim" }, why),
-    shown.length > 0 && h("p", { class: "dim" }, "p95 of the total then and now; the growth is that of p50 and p95 together. With five replies in both spans."));
+    shown.length > 0 && h("p", { class: "dim" }, "p95 of the first byte then and now; the growth is that of p50 and p95 together. With five replies in both spans; with a hundred, also whose totals grew at p50 and p95."));
 }
 
 const slowerList = (dimension, { rows, count: many, compared }) => h("div", null,
   h("h3", null, TITLES[dimension], " ", dim(`${many} of ${compared}`)),
   rows.length ? h("ul", { class: "lines" }, rows.map((one) => h("li", null,
     link(one.name, here({ [dimension]: one.name })), " ",
-    h("span", null, `${seconds(one.before.total_p95_ms)} → ${span(one.now.total_p95_ms)}`),
+    h("span", null, one.measure === "total" && "total ", `${seconds(one.before[`${one.measure}_p95_ms`])} → ${span(one.now[`${one.measure}_p95_ms`])}`),
     h("b", null, `+${count(one.growth_percent)} %`)))) : h("p", { class: "dim" }, compared ? "None is slower." : "Too few replies to compare."));
 
 /** Where the calls of a kind are listed; days are whole there. */
