@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,7 +20,7 @@ from gateway.extras.operations.health import LATENCY
 from gateway.extras.reports.filters import COMPLETE_STATUS
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.trends.book import TrendBook
-from gateway.extras.trends.records import Group, Step, Trends
+from gateway.extras.trends.records import Dimension, Group, Step, Trends
 from gateway.ledger.call_records import OUTCOME_WORDS
 from gateway.ledger.sql.books import Books
 
@@ -27,6 +29,8 @@ MAX_MS: Final = 31 * DAY_MS
 """The longest span: a month, by the hour."""
 SLOWEST: Final = 10
 """Groups that are named of each dimension."""
+FAILING: Final = 3
+"""Names that are told of each dimension for a kind of failure."""
 _COLUMNS: Final = ("at", "calls", "failed", *LATENCY.names[1:], "failures")
 """`LATENCY` begins with its count, that of complete replies."""
 
@@ -53,6 +57,7 @@ def show_trends(books: Books, request: ConsoleRequest) -> Answer:
             }
             for dimension, one in trends.slower.items()
         },
+        "failing": {kind: _describe_failing(trends.failing[kind]) for kind in kinds},
     }
     return Answer(body)
 
@@ -116,6 +121,16 @@ def _describe_group(group: Group) -> dict[str, object]:
         "growth_percent": group.growth_percent,
         "now": LATENCY.describe(group.now),
         "before": LATENCY.describe(group.before),
+    }
+
+
+def _describe_failing(counts: Mapping[Dimension, Counter[str]]) -> dict[str, object]:
+    return {
+        dimension: {
+            "count": len(one),
+            "rows": [{"name": name, "failed": n} for name, n in one.most_common(FAILING)],
+        }
+        for dimension, one in counts.items()
     }
 
 

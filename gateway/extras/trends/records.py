@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
@@ -129,6 +130,25 @@ def find_slower(now: Mapping[str, Latency], before: Mapping[str, Latency]) -> Sl
     return Slower(tuple(slower), len(known))
 
 
+Who = tuple[int, str, str]
+"""Account, provider and model."""
+Failing = Mapping[str, Mapping[Dimension, Counter[str]]]
+"""How many calls failed, by kind of failure and by the names of a dimension."""
+
+
+def count_failing(found: Iterable[tuple[Who, Failures]], names: Mapping[int, str]) -> Failing:
+    """Sum up failures by kind, and by account, provider and model; `names` has those of accounts."""
+    failing: dict[str, dict[Dimension, Counter[str]]] = defaultdict(
+        lambda: {one: Counter() for one in DIMENSIONS}
+    )
+    for (account_id, provider, model), failures in found:
+        for kind, failed in failures.items():
+            failing[kind]["account"][names[account_id]] += failed
+            failing[kind]["provider"][provider] += failed
+            failing[kind]["model"][model] += failed
+    return failing
+
+
 @dataclass(frozen=True, slots=True)
 class Trends:
     span: Span
@@ -141,3 +161,4 @@ class Trends:
     """The span before; None if it is not known."""
     slower: Mapping[Dimension, Slower]
     """Dimensions that could be compared."""
+    failing: Failing

@@ -10,7 +10,15 @@ from typing import Final
 from gateway.base.ids import find_first_id
 from gateway.extras.reports.filters import IN_RANGE, INDEXES, choose_index
 from gateway.extras.reports.records import CallFilter
-from gateway.extras.trends.records import DIMENSIONS, Span, Step, Trends, find_slower
+from gateway.extras.trends.records import (
+    DIMENSIONS,
+    Span,
+    Step,
+    Trends,
+    Who,
+    count_failing,
+    find_slower,
+)
 from gateway.ledger.observation_records import Latency
 from gateway.ledger.sql.database import Part, Value
 
@@ -101,14 +109,10 @@ def _unite(parts: Iterable[_Times]) -> _Times:
     return whole
 
 
-_Who = tuple[int, str, str]
-"""Account, provider and model."""
-
-
 def compute(calls: Iterable[Call], span: Span, names: Mapping[int, str]) -> Trends:
     """Compute the trends of a span from its calls and those of the span before."""
     steps: dict[int, _Times] = defaultdict(_Times)
-    now, before = (defaultdict[_Who, _Times](_Times) for _ in range(2))
+    now, before = (defaultdict[Who, _Times](_Times) for _ in range(2))
     for started_ms, first_ms, total_ms, failure, account, provider, model in calls:
         who = account, provider, model
         if started_ms < span.first_ms:
@@ -127,6 +131,7 @@ def compute(calls: Iterable[Call], span: Span, names: Mapping[int, str]) -> Tren
             one: find_slower(*(_measure(each, at, names) for each in (now, before)))
             for at, one in enumerate(DIMENSIONS)
         },
+        failing=count_failing(((who, times.failures) for who, times in now.items()), names),
     )
 
 
@@ -134,8 +139,8 @@ def _make_step(at_ms: int, times: _Times) -> Step:
     return Step(at_ms, times.measure(), times.failures)
 
 
-def _measure(parts: Mapping[_Who, _Times], at: int, names: Mapping[int, str]) -> dict[str, Latency]:
-    """Measure the times of each account, provider or model: the part of `_Who` at a place."""
+def _measure(parts: Mapping[Who, _Times], at: int, names: Mapping[int, str]) -> dict[str, Latency]:
+    """Measure the times of each account, provider or model: the part of `Who` at a place."""
     groups: dict[int | str, list[_Times]] = defaultdict(list)
     for who, times in parts.items():
         groups[who[at]].append(times)

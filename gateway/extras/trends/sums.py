@@ -16,7 +16,16 @@ from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.config.records import Config
 from gateway.extras.reports.records import CallFilter
-from gateway.extras.trends.records import Dimension, Slower, Span, Step, Trends, find_slower
+from gateway.extras.trends.records import (
+    Dimension,
+    Failing,
+    Slower,
+    Span,
+    Step,
+    Trends,
+    count_failing,
+    find_slower,
+)
 from gateway.ledger.observation_records import Latency, LatencyCount, measure_latency
 from gateway.ledger.sql.database import Part, Value, read_script
 from gateway.ledger.sql.observations import KEPT_MS
@@ -67,7 +76,20 @@ class SumBook(Part):
                 now, then = (self._read_counts(one, each) for each in (values, earlier))
                 find = find_names[one]
                 slower[one] = find_slower(_measure(now, find), _measure(then, find))
-        return Trends(span, is_exact=False, steps=steps, total=total, before=before, slower=slower)
+        failing = self._read_failing(values, names)
+        return Trends(
+            span,
+            is_exact=False,
+            steps=steps,
+            total=total,
+            before=before,
+            slower=slower,
+            failing=failing,
+        )
+
+    def _read_failing(self, values: Mapping[str, Value], names: Mapping[int, str]) -> Failing:
+        found = self._database.read_rows(_SQL["failing"], values)
+        return count_failing(((tuple(who), {kind: failed}) for kind, failed, *who in found), names)
 
     def _read_steps(self, values: Mapping[str, Value]) -> tuple[list[Step], Step]:
         """Return the hours with calls, and all of them together."""

@@ -24,3 +24,15 @@ SELECT json_group_array(json_array(hour, failure, failed)) FROM (
         AND model = coalesce(:model, model)
     GROUP BY 1, 2
 ) AS sums;
+
+--: failing
+SELECT json_group_array(json_array(failure, failed, account_id, provider, model)) FROM (
+    SELECT outcome || coalesce(' ' || CAST(status AS TEXT), '') AS failure, count(*) AS failed,
+        account_id, provider, model
+    FROM requests INDEXED BY requests_failed
+    WHERE outcome NOT IN ('pending', 'complete') AND id >= :low AND id < :high
+        AND account_id = coalesce(:account, account_id)
+        AND provider = coalesce(:provider, provider)
+        AND model = coalesce(:model, model)
+    GROUP BY 1, 3, 4, 5
+) AS sums;

@@ -107,7 +107,14 @@ def test_who_became_slower_is_found(
     assert trends.is_exact is (limit > 100)
     assert find_names(trends) == SLOW
     assert {one.compared for one in trends.slower.values()} == {4, 2, 3}
+    assert {kind: each["model"].total() for kind, each in trends.failing.items()} == (
+        trends.total.failures
+    )
+    failing = trends.failing["upstream_error 502"]
+    assert failing["account"].keys() == {"a0", "a1", "a2", "a3"}
+    assert failing["provider"]["steady"] == failing["model"]["quick"] > 0
     one = read(CallFilter(model="large", provider="sluggish"))
+    assert one.failing["upstream_error 502"]["provider"] == {"sluggish": one.total.failed}
     assert find_names(one)["model"] == ["large"]
     assert find_names(read(CallFilter(provider="steady")))["model"] == []
     assert 0 < one.total.calls < trends.total.calls < read(CallFilter(), 12).total.calls == CALLS

@@ -190,9 +190,16 @@ const kindTable = (view, chosen) => table({
     { label: "Failure", cell: ([kind, words]) => link(words, callsUrl(kind, view, chosen)) },
     { label: "Calls", right: true, cell: ([kind]) => count(view.total.failures[kind]) },
     { label: "In the span before", right: true, cell: ([kind]) => (view.before ? count(view.before.failures[kind] ?? 0) : "–") },
+    ...FILTERS.filter((name) => !chosen[name]).map((name) => ({ label: TITLES[name], class: "wide", cell: ([kind]) => most(name, view.failing[kind][name]) })),
   ],
   rows: Object.entries(view.kinds),
 });
+
+/** Who had the most failures of a kind; each of them sets the filter. */
+const most = (dimension, { rows, count: many }) => [
+  rows.map((one, at) => [at > 0 && ", ", link(one.name, here({ [dimension]: one.name })), " ", count(one.failed)]),
+  many > rows.length && dim(`, and ${count(many - rows.length)} more`),
+];
 
 /** The table of the chart’s figures. It is long, so it is made when it is opened. */
 function stepDetails(view) {
