@@ -17,7 +17,7 @@ from typing import Final
 from gateway.api.state import Gateway
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.extras.console.additions import Renewer
-from gateway.extras.console.routes import Answer, ConsoleRequest, Reply, Route
+from gateway.extras.console.routes import API_PREFIX, Answer, ConsoleRequest, Reply, Route
 from gateway.extras.live_pages.marks import MarkBook
 
 SHARED_SECONDS: Final = 4.0
@@ -26,6 +26,9 @@ MAX_SHARED: Final = 1000
 """The most replies that are kept at once: others are made for one request."""
 UNSHARED: Final = (".csv", "/receipt", "/live")
 """The ends of paths whose replies are made for one request, or are shared already."""
+
+ALIKE: Final = (f"{API_PREFIX}/activity",)
+"""Paths that holders have, too, whose replies tell all operators the same."""
 
 
 class _Shared:
@@ -76,7 +79,8 @@ class Sharing(Renewer):
         if request.session is None or route.path.endswith(UNSHARED):
             return await route.handler(request)
         # All operators see the same there; other replies may tell of the session, too.
-        who = None if route.role == "operator" else request.session.id
+        is_alike = route.role == "operator" or (request.account.operator and route.path in ALIKE)
+        who = None if is_alike else request.session.id
         key = (who, self._marks.get(_find_scope(request)), request.http.path_qs)
         return await self._replies.get(key, partial(_answer, request, route))
 

@@ -64,6 +64,18 @@ async def test_all_who_look_share_what_is_read_once(console: Console) -> None:
     assert csv[0].body == csv[1].body
 
 
+async def test_operators_share_the_list_of_calls_across_sessions(console: Console) -> None:
+    """Each session would read it again, and it is what costs most; holders share within their session alone."""
+    secret = await console.add_key()
+    first = {who: await renew(console, "activity", who) for who in (OPERATOR, HOLDER)}
+    await console.complete(secret)
+    for who in (OPERATOR, HOLDER):
+        await console.sign_in(who)
+    assert (await renew(console, "activity")).body == first[OPERATOR].body
+    assert (await renew(console, "activity", HOLDER)).body != first[HOLDER].body
+    assert (await renew(console, "activity?account=holder")).json["count"] == 1
+
+
 async def test_a_renewal_is_no_use_of_the_session(console: Console) -> None:
     await console.get(f"{API}/session")
     seen = "SELECT last_seen_ms FROM sessions"
