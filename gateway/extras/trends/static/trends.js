@@ -69,9 +69,9 @@ export async function trends({ params, session, signal, reload, go }) {
   return [
     top,
     h("div", { class: "beside" },
-      section(`${when(view.from)} to ${view.from.slice(0, 10) === view.to.slice(0, 10) ? view.to.slice(11, 16) : when(view.to)} UTC`, timeChart(view, go), sourceNote(view)),
+      section(`${when(view.from)} to ${view.from.slice(0, 10) === view.to.slice(0, 10) ? view.to.slice(11, 16) : when(view.to)} UTC`, timeChart(view, go), sourceNote(view), stepDetails(view)),
       slowerSection(view, chosen)),
-    section("Altogether", summary(view), view.total.failed > 0 && kindTable(view, chosen), stepDetails(view)),
+    section("Altogether", summary(view), view.total.failed > 0 && kindTable(view, chosen)),
   ];
 }
 
@@ -168,7 +168,7 @@ function slowerSection({ before, slower }, chosen) {
         : "Draw over a span of up to a day, and it is compared with the one before.";
   return section("Slower than in the span before",
     shown.length ? shown.map((name) => slowerList(name, slower[name])) : h("p", { class: "dim" }, why),
-    shown.length > 0 && h("p", { class: "dim" }, "p95 of the first byte then and now; the growth is that of p50 and p95 together. With five replies in both spans; with a hundred, also whose totals grew at p50 and p95."));
+    shown.length > 0 && h("p", { class: "dim" }, "p95 of the first byte then and now; the growth is that of p50 and p95 together. It takes five replies in both spans. With a hundred, totals count, too."));
 }
 
 const slowerList = (dimension, { rows, count: many, compared }) => h("div", null,
@@ -189,8 +189,8 @@ const kindTable = (view, chosen) => table({
   columns: [
     { label: "Failure", cell: ([kind, words]) => link(words, callsUrl(kind, view, chosen)) },
     { label: "Calls", right: true, cell: ([kind]) => count(view.total.failures[kind]) },
-    { label: "In the span before", right: true, cell: ([kind]) => (view.before ? count(view.before.failures[kind] ?? 0) : "–") },
-    ...FILTERS.filter((name) => !chosen[name]).map((name) => ({ label: TITLES[name], class: "wide", cell: ([kind]) => most(name, view.failing[kind][name]) })),
+    { label: "In the span before", right: true, class: "aside", cell: ([kind]) => (view.before ? count(view.before.failures[kind] ?? 0) : "–") },
+    ...FILTERS.filter((name) => !chosen[name]).map((name) => ({ label: TITLES[name], class: name === "model" ? "wide aside" : "wide", cell: ([kind]) => most(name, view.failing[kind][name]) })),
   ],
   rows: Object.entries(view.kinds),
 });
@@ -198,7 +198,7 @@ const kindTable = (view, chosen) => table({
 /** Who had the most failures of a kind; each of them sets the filter. */
 const most = (dimension, { rows, count: many }) => [
   rows.map((one, at) => [at > 0 && ", ", link(one.name, here({ [dimension]: one.name })), " ", count(one.failed)]),
-  many > rows.length && dim(`, and ${count(many - rows.length)} more`),
+  many > rows.length && h("span", { class: "dim aside" }, `, and ${count(many - rows.length)} more`),
 ];
 
 /** The table of the chart’s figures. It is long, so it is made when it is opened. */
