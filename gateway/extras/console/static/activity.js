@@ -5,13 +5,13 @@ import { callTable, showRefused } from "./calls.js";
 import { h } from "./dom.js";
 import { filters } from "./form.js";
 import { plural, time } from "./format.js";
-import { empty, head, keyOptions, link, liveHead, pager } from "./ui.js";
+import { badge, button, code, empty, head, keyOptions, link, liveHead, pager } from "./ui.js";
 
 const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "slower_than", "sort", "from", "to"];
 
 const PENDING = { outcome: "pending" };
 
-export async function activity({ params, session, signal, reload }) {
+export async function activity({ params, session, signal, reload, load }) {
   const { operator } = session.account;
   const chosen = Object.fromEntries(NAMES.map((name) => [name, params.get(name)]));
   const filtered = NAMES.some((name) => chosen[name]);
@@ -27,13 +27,19 @@ export async function activity({ params, session, signal, reload }) {
     : empty("No calls yet. A new key comes with a snippet that makes one.", link("To your keys", "/console/keys", "button"));
   // Nothing is to be expected of an id that nobody has, and each look would be another 404 in the log.
   const title = chosen.request_id && !list.calls.length ? head : liveHead;
+  const key = keys?.find(({ id }) => id === chosen.key);
   return [
     title("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
     (list.count !== 0 || filtered) && filters(fields(chosen, { session, keys, providers, outcomes: list.outcomes }), reload),
+    key && keyLine(key, await load("keytable"), reload),
     pending.count > 0 && h("p", null, link(`${plural(pending.count, "call")} in flight`, `/console/activity${query(PENDING)}`)),
     list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), partNote(chosen, list), pager(chosen.sort || chosen.slower_than ? undefined : list.count, "call", list.next_cursor)] : refused ? showRefused(refused, operator) : nothing,
   ];
 }
+
+/** The chosen key and a way to stop it: the search for the end of a leaked key leads here. */
+const keyLine = (key, { askRevoke, isDead }, reload) => h("p", null, "Key ", h("b", null, key.name || "unnamed"), " ", code(key.display), " ",
+  isDead(key) ? badge(key.status) : button("Revoke", () => askRevoke(key, reload), "quiet red", { "aria-label": `Revoke ${key.name || key.display}` }));
 
 /** A page of calls. The server looks at so many for slow ones; if none is among them, the next are older. */
 async function getCalls(chosen, cursor, signal) {
