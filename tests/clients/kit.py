@@ -15,7 +15,7 @@ import pytest
 from tests.support.process import GatewayProcess
 
 CLIENTS: Final = Path(os.environ.get("GATEWAY_CLIENTS", "/nowhere"))
-RUN_SECONDS: Final = 120.0
+RUN_SECONDS: Final = 300.0
 MISSING: Final = re.compile(r"(?:Cannot find package|No module named) '([\w@./-]+)'")
 SCRIPTS: Final = Path(__file__).with_name("scripts")
 

@@ -19,7 +19,7 @@ from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.upstream import End, ScriptedUpstream
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(360)]
 
 MODEL_WITH_PATCHES: Final = "gpt-5.5"
 """A model that Codex knows, and offers its custom tool."""
