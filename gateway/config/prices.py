@@ -221,15 +221,3 @@ def fill_defaults(amounts: dict[str, Any]) -> None:
         times, over = HOUR_FACTOR
         # Rounded up, as costs are.
         amounts["cache_write_1h"] = -(-amounts["cache_write"] * times // over)
-
-
-def drop_defaults(price: money.Price) -> dict[str, int | None]:
-    """Return the amounts of a price, with None for defaults (see `fill_defaults`)."""
-    full = {name: getattr(price, name) for name in money.PRICES}
-    kept: dict[str, int | None] = dict(full)
-    for name in ("cached_input", "cache_write", "cache_write_1h"):
-        filled = {**full, name: None}
-        fill_defaults(filled)
-        if filled[name] == full[name]:
-            kept[name] = None
-    return kept

@@ -137,19 +137,6 @@ def origin(value: object) -> str:
     return f"{parts.scheme}://{host}{port}"
 
 
-def address(value: object) -> tuple[str, int]:
-    """Read a host and a port to listen on; an IPv6 address stands in brackets."""
-    host, colon, port = text(value).rpartition(":")
-    is_bracketed = host.startswith("[") and host.endswith("]")
-    host = host[1:-1] if is_bracketed else host
-    # `isdigit` takes digits of all scripts, and `int`
-    # raises an error of its own for thousands of them.
-    is_number = port.isascii() and port.isdigit() and 0 < int(port[:6]) <= MAX_PORT
-    if not colon or not host or not is_number or (":" in host) is not is_bracketed:
-        raise ValueError(f'must be host and port such as "127.0.0.1:9090", not {show(value)}')
-    return host, int(port)
-
-
 def array(read_item: Read, example: str) -> Callable[[object], tuple[object, ...]]:
     """Make a reader of arrays; `example` completes "must be an array such as …"."""
 
@@ -173,8 +160,6 @@ def _network(value: object) -> Network:
 
 networks = array(_network, '["127.0.0.1", "10.0.0.0/8"]')
 """Read addresses and networks in CIDR notation."""
-words = array(text, '["/usr/local/bin/page"]')
-"""Read a command as a list of words."""
 _variable = matching(r"[A-Za-z_][A-Za-z0-9_]*", 'a variable\'s name such as "CLOUDSDK_CONFIG"')
 variables = array(_variable, '["CLOUDSDK_CONFIG"]')
 """Read names of environment variables."""

@@ -21,7 +21,9 @@ class Alerts:
     webhook: Annotated[str, Setting(secrets.secret, None)] = field(repr=False)
     """An address, perhaps with a secret in it; "" for none."""
     webhook_secret: Annotated[str, Setting(secrets.secret, None)] = field(repr=False)
-    command: Annotated[tuple[str, ...], Setting(values.words, [])]
+    command: Annotated[
+        tuple[str, ...], Setting(values.array(read.text, '["/usr/local/bin/page"]'), [])
+    ]
     holder_webhooks: Annotated[
         Literal["public", "any", "off"], Setting(read.choice("public", "any", "off"), "public")
     ]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from gateway.base.money import PRICES, Price
 from gateway.base.prices import PriceList, PriceRule
-from gateway.config.prices import drop_defaults, fill_defaults
+from gateway.config.prices import fill_defaults
 from gateway.config.records import Config, Model, Route
 from gateway.extras.price_lists.entries import Amounts, Listed, find_names
 from gateway.extras.price_lists.lists import PriceFile
@@ -148,3 +148,15 @@ def _find_place(rules: list[PriceRule], above: int) -> int:
         (at for at, rule in enumerate(rules) if _is_tier(rule) and (rule.input_above or 0) < above),
         len(rules),
     )
+
+
+def drop_defaults(price: Price) -> dict[str, int | None]:
+    """Return the amounts of a price, with None for defaults (see `fill_defaults`)."""
+    full = {name: getattr(price, name) for name in PRICES}
+    kept: dict[str, int | None] = dict(full)
+    for name in ("cached_input", "cache_write", "cache_write_1h"):
+        filled = {**full, name: None}
+        fill_defaults(filled)
+        if filled[name] == full[name]:
+            kept[name] = None
+    return kept

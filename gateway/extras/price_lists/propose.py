@@ -12,10 +12,10 @@ from typing import Final
 from gateway.base.money import FREE, PRICES, Price, format_amount, format_factor
 from gateway.base.prices import CONDITIONS, PriceRule
 from gateway.base.times import format_iso
-from gateway.config.prices import INHERITED, drop_defaults
+from gateway.config.prices import INHERITED
 from gateway.config.records import Model
 from gateway.extension import find_advice
-from gateway.extras.price_lists.compare import Comparison, Difference
+from gateway.extras.price_lists.compare import Comparison, Difference, drop_defaults
 
 TENFOLD: Final = 10
 """A factor beyond which a change is marked: it is as likely a fault of the list."""
