@@ -31,7 +31,9 @@ class Kind:
     """Other codes of OpenAI's for it, which are passed on as they are."""
 
 
-def _kind(code: str, status: int, names: str, words: str = "(?!)", kept: str = "") -> Kind:
+def _kind(
+    code: str, status: int = 400, *, names: str = "", words: str = "(?!)", kept: str = ""
+) -> Kind:
     codes = (code, *names.split(), *kept.split())
     pattern = re.compile(words, re.IGNORECASE | re.DOTALL)
     return Kind(code, status, frozenset(map(squeeze, codes)), pattern, frozenset(kept.split()))
@@ -50,33 +52,32 @@ KINDS: Final = (
     _kind(
         "insufficient_quota",
         402,
-        "billing_error exceeded_current_quota_error insufficient_balance 1113 Arrearage"
+        names="billing_error exceeded_current_quota_error insufficient_balance 1113 Arrearage"
         " credit_balance_exhausted billing_hard_limit_reached usage_limit_exceeded"
         " organization_spend_limit_exceeded project_spend_limit_exceeded"
         " organization_usage_limit_exceeded",
-        r"credit balance is too low|specified API usage limits"  # Anthropic
+        words=r"credit balance is too low|specified API usage limits"  # Anthropic
         r"|insufficient (?:account )?(?:balance|credits)|balance is insufficient"  # DeepSeek, SiliconFlow
         r"|used all available credits|spending limit"  # xAI, Fireworks
         r"|requires more credits|overdue balance|is limited to .{0,40}/ ?month",  # OpenRouter, Volcengine, Cohere
     ),
     # OpenAI; Google, whose status is a 400
-    _kind("invalid_api_key", 401, "API_KEY_INVALID", r"API key not valid"),
+    _kind("invalid_api_key", 401, names="API_KEY_INVALID", words=r"API key not valid"),
     # A route that names no model of the provider's. OpenAI, Groq, Zhipu; the texts are DeepSeek's, SiliconFlow's,
     # vLLM's, Mistral's, Bedrock's and OpenRouter's, with a 400.
     _kind(
         "model_not_found",
         404,
-        "model_decommissioned invalid_model 1211",
-        r"\bmodel (?:(?:['\"`][^'\"`]{1,80}['\"`] )?(?:does )?not exist|identifier is invalid)"
+        names="model_decommissioned invalid_model 1211",
+        words=r"\bmodel (?:(?:['\"`][^'\"`]{1,80}['\"`] )?(?:does )?not exist|identifier is invalid)"
         r"|is not a valid model ID",
     ),
     _kind(
         TOO_LONG,
-        400,
         # llama.cpp; Anthropic's limit of bytes; GitHub Copilot; Zhipu
-        "exceed_context_size_error request_too_large model_max_prompt_tokens_exceeded 1261",
+        names="exceed_context_size_error request_too_large model_max_prompt_tokens_exceeded 1261",
         # A rate is told in similar words, but waiting heals it.
-        r"^(?!.*(?:rate.?limit|per (?:min|day|hour)|too many requests|throttl|please wait|try again later))"
+        words=r"^(?!.*(?:rate.?limit|per (?:min|day|hour)|too many requests|throttl|please wait|try again later))"
         r".*(?:prompt is too long|exceeds? context limit"  # Anthropic, Fireworks
         r"|maximum context(?: length)?\b|context[_ ]length[_ ]exceeded"  # OpenAI, vLLM, SGLang, DeepSeek, AI21
         # Most others: a length, and that it is too much
@@ -106,10 +107,9 @@ KINDS: Final = (
     ),
     _kind(
         FILTERED,
-        400,
         # DashScope; Zhipu; MiniMax; StepFun
-        "data_inspection_failed 1301 1026 1027 censorship_blocked",
-        r"content management policy|content filtering policy"  # Azure, Anthropic
+        names="data_inspection_failed 1301 1026 1027 censorship_blocked",
+        words=r"content management policy|content filtering policy"  # Azure, Anthropic
         r"|rejected as a result of our safety system|potentially violating our usage policy"  # OpenAI
         r"|content exists risk"  # DeepSeek
         r"|violates usage guidelines"  # xAI
@@ -125,62 +125,50 @@ KINDS: Final = (
     # Codes of OpenAI's Responses API; texts of Anthropic, Gemini and vLLM.
     _kind(
         "image_too_large",
-        400,
-        "",
-        r"image (?:exceeds|size is too large|dimensions exceed)|image.{0,40}max allowed size",
+        words=r"image (?:exceeds|size is too large|dimensions exceed)|image.{0,40}max allowed size",
         kept="image_file_too_large",
     ),
-    _kind("image_too_small", 400, ""),
-    _kind(
-        "invalid_base64_image", 400, "", r"invalid base64.{0,20}image|image.{0,40}invalid base64"
-    ),
+    _kind("image_too_small"),
+    _kind("invalid_base64_image", words=r"invalid base64.{0,20}image|image.{0,40}invalid base64"),
     _kind(
         "invalid_image_format",
-        400,
-        "",
-        r"image does not match the provided media type|unsupported image",
+        words=r"image does not match the provided media type|unsupported image",
         kept="invalid_image invalid_image_mode unsupported_image_media_type",
     ),
     _kind(
         "image_parse_error",
-        400,
-        "",
-        r"(?:could not|unable to) process (?:input )?image|cannot identify image",
+        words=r"(?:could not|unable to) process (?:input )?image|cannot identify image",
         kept="empty_image_file",
     ),
     _kind(
         "failed_to_download_image",
-        400,
-        "",
-        r"(?:failed|unable|error).{0,10} (?:to )?(?:download|fetch).{0,20} image",
+        words=r"(?:failed|unable|error).{0,10} (?:to )?(?:download|fetch).{0,20} image",
         kept="invalid_image_url image_file_not_found",
     ),
     # What a model has no eyes, no ears or no hands for: vLLM, OpenRouter, and llama.cpp with a 500
     _kind(
         "unsupported_input",
-        400,
-        "",
-        r"(?:image|audio) input is not supported|is not a multimodal model"
+        words=r"(?:image|audio) input is not supported|is not a multimodal model"
         r"|no endpoints found that support",
     ),
     # OpenAI, Anthropic, Google, DashScope, Bedrock; the texts are Mistral's, SiliconFlow's and Bedrock's
     _kind(
         "rate_limit_exceeded",
         429,
-        "rate_limit_error too_many_requests RESOURCE_EXHAUSTED Throttling ThrottlingException"
+        names="rate_limit_error too_many_requests RESOURCE_EXHAUSTED Throttling ThrottlingException"
         " rate_limit_reached_error Throttling.RateQuota 1302 rate_limited limit_requests",
-        r"rate limit (?:is |was |has been )?(?:exceeded|reached)|too many requests|\b[RT]P[MD] limit exceeded"
+        words=r"rate limit (?:is |was |has been )?(?:exceeded|reached)|too many requests|\b[RT]P[MD] limit exceeded"
         r"|too many tokens, please wait",
     ),
     # OpenAI, Anthropic, Google, Moonshot, Bedrock, Zhipu
     _kind(
         "server_is_overloaded",
         529,
-        "overloaded_error UNAVAILABLE engine_overloaded_error ServiceUnavailableException"
+        names="overloaded_error UNAVAILABLE engine_overloaded_error ServiceUnavailableException"
         " service_unavailable_error model_overloaded 1305 over_capacity capacity_exceeded"
         " service_tier_capacity_exceeded unavailable_error ServerOverloaded",
         # Anthropic behind others; Gemini, TGI; SiliconFlow; Ollama
-        r"overloaded_error|(?:model|engine|service|system) (?:is )?(?:currently )?(?:overloaded|too busy)"
+        words=r"overloaded_error|(?:model|engine|service|system) (?:is )?(?:currently )?(?:overloaded|too busy)"
         r"|server busy",
         kept="slow_down",
     ),
