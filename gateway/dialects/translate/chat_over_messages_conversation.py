@@ -71,7 +71,9 @@ class Turns(pivot.Conversation):
 
     def _add_assistant(self, message: Field) -> None:
         """Add an assistant turn, its thinking only as the upstream signed it."""
-        blocks = _translate_spoken(message["content"]) + _make_text(pivot.read_transcript(message))
+        blocks = _translate_content(message["content"], None) + _make_text(
+            pivot.read_transcript(message)
+        )
         if isinstance(refusal := message.get("refusal"), str):
             blocks += _make_text(refusal)
         if message.get("tool_calls"):
@@ -117,30 +119,19 @@ class Turns(pivot.Conversation):
             self._has_results = False
 
 
-def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
-    """Write a string or parts as blocks."""
+def _translate_content(content: Field, kinds: frozenset[str] | None) -> list[Json]:
+    """Write a string or parts as blocks; without `kinds` they are of an earlier reply."""
     if content.value is None:
         return []
     if isinstance(content.value, str):
         return _make_text(content.value)
     blocks: list[Json] = []
-    for kind, part in pivot.read_parts(content, kinds):
-        is_text = kind == "text"
-        made = _make_text(part[kind].read_string()) if is_text else [_FILES[kind](part[kind])]
+    parts = pivot.read_spoken(content) if kinds is None else pivot.read_parts(content, kinds)
+    for kind, part in parts:
+        is_file, held = kind in _FILES, part[kind]
+        made = [_FILES[kind](held)] if is_file else _make_text(held.read_string())
         blocks += (pivot.copy_mark(CACHE_MARK, part, block) for block in made)
     return blocks
-
-
-def _translate_spoken(content: Field) -> list[Json]:
-    """Write an assistant's content as text blocks."""
-    if content.value is None:
-        return []
-    if isinstance(content.value, str):
-        return _make_text(content.value)
-    said = (
-        (part, _make_text(part[kind].read_string())) for kind, part in pivot.read_spoken(content)
-    )
-    return [pivot.copy_mark(CACHE_MARK, part, block) for part, made in said for block in made]
 
 
 def _make_text(text: str) -> list[Json]:
