@@ -2,9 +2,8 @@
 
 dialect   what callers send and the errors they get; how providers are asked, and their JSON replies
 stream    replies and chunks read, and the stream that passes
-content   what a reply says, to translate and to estimate its usage from
+content   what a reply says, to translate and to estimate its usage from; its tool calls, made right
 repair    replies and chunks that break the schema, made right
-calls     the same of tool calls, told apart
 tools     tools as callers declare them, written for providers
 state     what upstreams want back with a turn, sealed for callers of other dialects
 writer    for translations: replies and streams written, results of tools, web search and sources

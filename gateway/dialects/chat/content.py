@@ -1,12 +1,27 @@
-"""Read the content of a chat reply: text and reasoning, pictures and recordings, and their bytes for an estimate."""
+"""What a chat reply says: text and reasoning, pictures and recordings, and its tool calls, told apart and repaired.
+
+A fragment belongs to a call by these signs, a stronger one before a weaker one: an index that no call
+had with a name, an id, an index, its place behind other fragments. One that names another function begins
+a call. Callers get the indexes counted from 0, as SDKs take them for places in a list. README.md has who
+breaks the schema.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from operator import is_not
 from typing import Final, Literal
 
 from gateway.base.usage import count_text
-from gateway.dialects.chat.calls import read_arguments
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.call_ids import HistoryIds, ReplyIds, maybe_id
+from gateway.dialects.wire.customs import InputDecoder
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    maybe_loads,
+)
 from gateway.dialects.wire.records import Json
 from gateway.dialects.wire.stream import PICTURE_BYTES
 
@@ -80,3 +95,228 @@ def list_media(message: Json) -> list[object]:
     parts, audio = get_list(message, "content"), get_object(message, "audio")
     inline = [part for part in parts if isinstance(part, dict) and get_text(part, "type") in _MEDIA]
     return [*get_list(message, "images"), *inline, *([audio] if audio else [])]
+
+
+_TOOLS: Final = {"function": "arguments", "custom": "input"}
+"""The member of a call that tells its tool, and in that one the text of the call."""
+
+
+def read_arguments(given: object) -> str:
+    """Read arguments, which some upstreams send as an object."""
+    if isinstance(given, str):
+        return given
+    return dumps_lenient(given).decode("utf-8", "replace") if given else ""
+
+
+@dataclass(slots=True)
+class _Call:
+    identity: str
+    """The upstream's first id of it."""
+    name: str
+    is_whole: bool
+    """Without an id to tell it by: its arguments came with its name."""
+    decoder: InputDecoder | None = None
+    """The decoder of a custom tool's input, where the upstream knows it as a function."""
+
+
+class CallRepair:
+    """The calls of one message. It returns lists that conform as they are."""
+
+    __slots__ = ("_by_id", "_calls", "_customs", "_ids", "_latest", "_places", "decodes", "moves")
+
+    def __init__(self, ids: ReplyIds, customs: frozenset[str] = frozenset()) -> None:
+        """`customs`: the names of functions that are custom tools to the caller."""
+        self._ids = ids
+        self._customs = customs
+        self.decodes = False
+        """A call of such a function has begun."""
+        self._calls: dict[int, _Call] = {}
+        """The calls so far, by the index that the caller gets."""
+        self._by_id: dict[str, int] = {}
+        self._latest = -1
+        self._places: dict[int, int] = {}
+        """Providers may reuse an index: maps each upstream index to its latest call."""
+        self.moves = 0
+        """Calls that took another call's index."""
+
+    def __bool__(self) -> bool:
+        """Return whether a call has begun."""
+        return bool(self._calls)
+
+    def repair_deltas(self, calls: list[object]) -> list[object]:
+        """Repair the fragments of one delta."""
+        taken: set[int] = set()
+        fixed: list[object] = [self._repair_delta(one, taken) for one in calls if type(one) is dict]
+        return fixed if differ(fixed, calls) else calls
+
+    def repair_calls(self, calls: list[object]) -> list[object]:
+        """Repair the calls of a message, which are whole."""
+        fixed = [
+            self._begin(number, one) if type(one) is dict else one
+            for number, one in enumerate(one for one in calls if one is not None)
+        ]
+        for rest in self.close():
+            call = fixed[rest["index"]]
+            assert isinstance(call, dict)  # the rest of a call that is one
+            call["custom"]["input"] += rest["custom"]["input"]
+        return fixed if differ(fixed, calls) else calls
+
+    def close(self) -> list[Json]:
+        """Return fragments with what the calls of custom tools lack, as nothing follows."""
+        texts = {
+            index: call.decoder.close()
+            for index, call in self._calls.items()
+            if call.decoder is not None
+        }
+        return [
+            {"index": index, "custom": {"input": text}} for index, text in texts.items() if text
+        ]
+
+    def continue_call(self, index: int) -> None:
+        """Note that more arguments of a call passed without a look at them."""
+        self._latest = index
+
+    def _repair_delta(self, call: Json, taken: set[int]) -> Json:
+        """Repair a fragment; `taken`: the calls that other fragments of its delta belong to."""
+        told = call.get("index")
+        index = self._find(told, call, taken)
+        taken.add(index)
+        self._latest = index
+        repaired = self._continue(index, call) if index in self._calls else self._begin(index, call)
+        if index == told and type(told) is int:
+            return repaired
+        return {"index": index, **{key: repaired[key] for key in repaired if key != "index"}}
+
+    def _find(self, told: object, call: Json, taken: set[int]) -> int:
+        """Find the call that a fragment belongs to; return a free index for a call that begins."""
+        identity, name, free = get_text(call, "id"), _read_name(call), len(self._calls)
+        known = self._by_id.get(identity) if identity else None
+        if type(told) is not int:
+            # Without an index, only an id or a name shows that another call begins.
+            if known is not None and not (name and known in taken):
+                return known
+            return free if identity or name or self._latest < 0 else self._latest
+        at = self._places.get(told)
+        if (
+            at is None
+            and not name
+            and (known is not None or (not identity and told in self._calls))
+        ):
+            return told if known is None else known
+        if at is not None and not (name and at in taken):
+            begun = self._calls[at]
+            another = bool(identity) and begun.identity != identity
+            if another and (known is not None or not (name and begun.identity)):
+                return at if known is None else known
+            if not another and not _is_other(begun, call, name):
+                return at
+        self.moves += at is not None  # some count none
+        self._places[told] = free
+        return free
+
+    def _begin(self, index: int, call: Json) -> Json:
+        identity, name = get_text(call, "id"), _read_name(call)
+        is_whole = not identity and _is_whole(call)
+        begun = self._calls[index] = _Call(identity, name, is_whole)
+        if name in self._customs:
+            begun.decoder, self.decodes = InputDecoder(), True
+        if identity:
+            self._by_id.setdefault(identity, index)
+        given = self._ids.give(identity, name)
+        repaired = _repair_text(call, complete=True)
+        if given != call.get("id"):
+            repaired = {**repaired, "id": given}
+        if type(call.get("type")) is not str or not call["type"]:
+            repaired = {**repaired, "type": "function"}
+        return repaired if begun.decoder is None else _write_custom(repaired, begun.decoder)
+
+    def _continue(self, index: int, call: Json) -> Json:
+        """Leave out what only the first fragment has: clients add up ids and names, but not empty ones."""
+        begun, name = self._calls[index], _read_name(call)
+        if identity := get_text(call, "id"):
+            self._by_id.setdefault(identity, index)
+            begun.identity = begun.identity or identity
+        repaired = _repair_text(call)
+        if repaired.get("id", "") != "":
+            repaired = {key: held for key, held in repaired.items() if key != "id"}
+        if begun.name or not name:
+            for key in _TOOLS:
+                if isinstance(tool := repaired.get(key), dict) and tool.get("name", "") != "":
+                    kept = {member: held for member, held in tool.items() if member != "name"}
+                    repaired = {**repaired, key: kept}
+        begun.name = begun.name or name
+        return repaired if begun.decoder is None else _write_custom(repaired, begun.decoder)
+
+
+def _read_name(call: Json) -> str:
+    tools = (call.get(key) for key in _TOOLS)
+    return next(
+        (name for one in tools if isinstance(one, dict) if (name := get_text(one, "name"))), ""
+    )
+
+
+def _write_custom(call: Json, decoder: InputDecoder) -> Json:
+    """Write a fragment of a function's call as one of a custom tool's."""
+    function = get_object(call, "function")
+    tool: Json = {"input": decoder.feed(get_text(function, "arguments"))}
+    if "name" in function:
+        tool = {"name": function["name"], **tool}
+    kind = {"type": "custom"} if "type" in call else {}
+    return {**{key: call[key] for key in call if key != "function"}, **kind, "custom": tool}
+
+
+def _is_other(begun: _Call, call: Json, name: str) -> bool:
+    """Return whether a fragment without an id of its own is of another call than its index says."""
+    if not name or not begun.name:
+        return False
+    return name != begun.name or (begun.is_whole and _is_whole(call))
+
+
+def _is_whole(call: Json) -> bool:
+    """Return whether a fragment has all arguments of a call."""
+    text = get_text(get_object(call, "function"), "arguments").strip()
+    return text.startswith("{") and maybe_loads(text.encode("utf-8", "surrogatepass")) is not None
+
+
+def _repair_text(call: Json, *, complete: bool = False) -> Json:
+    """Write arguments as a text; if it is to be complete, a text has to be there."""
+    for key, member in _TOOLS.items():
+        if key not in call:
+            continue
+        tool = call[key] if isinstance(call[key], dict) else {}
+        if tool is not call[key] or type(tool.get(member, None if complete else "")) is not str:
+            call = {**call, key: {**tool, member: read_arguments(tool.get(member))}}
+    return call
+
+
+def differ(fixed: list[object], calls: list[object]) -> bool:
+    return len(fixed) != len(calls) or any(map(is_not, fixed, calls))
+
+
+def write_ids(message: Json, ids: HistoryIds) -> Json:
+    """Write the ids of a message's calls, or of the call that it is the result of."""
+    if message.get("role") == "tool":
+        if (identity := maybe_id(message, "tool_call_id")) is None:
+            return message
+        written = ids.write_result(identity)
+        return message if written == identity else {**message, "tool_call_id": written}
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        if message.get("role") != "assistant":
+            ids.answered = True
+        return message
+    edited = [_write_call(call, ids) if isinstance(call, dict) else call for call in calls]
+    return {**message, "tool_calls": edited} if any(map(is_not, edited, calls)) else message
+
+
+def _write_call(call: Json, ids: HistoryIds) -> Json:
+    if (identity := maybe_id(call, "id")) is None:
+        return call
+    written = ids.write_call(identity)
+    edited = call if written == identity else {**call, "id": written}
+    for key in _TOOLS:
+        tool = call.get(key)
+        name = tool.get("name") if isinstance(tool, dict) else None
+        if isinstance(tool, dict) and isinstance(name, str) and ids.write_name(name) != name:
+            edited = {**edited, key: {**tool, "name": ids.write_name(name)}}
+    return edited

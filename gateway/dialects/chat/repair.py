@@ -5,7 +5,7 @@
     index                `_repair_choice`, `ChunkRepair`, and what is within:
     finish_reason        `_repair_finish`
     message, delta       `repair_message`, `ChunkRepair`: role, `tool_calls`, `function_call`
-    tool_calls           `calls.CallRepair`: index, id, type, name and arguments of each
+    tool_calls           `content.CallRepair`: index, id, type, name and arguments of each
 
 Whatever conforms comes back as the same object, and its bytes pass. `ChunkRepair` sees every parsed chunk
 of a stream once, in order. A choice has three parts there: its first chunk (role and empty content), its
@@ -19,7 +19,7 @@ from operator import is_, is_not
 from typing import Final
 
 from gateway.base.money import Tokens
-from gateway.dialects.chat.calls import CallRepair
+from gateway.dialects.chat.content import CallRepair
 from gateway.dialects.chat.state import ID_PREFIX
 from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.wire.call_ids import ReplyIds

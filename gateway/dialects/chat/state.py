@@ -14,8 +14,7 @@ from operator import is_not
 from typing import Any, Final
 
 from gateway.base.errors import UndeliverableReply
-from gateway.dialects.chat.calls import write_ids
-from gateway.dialects.chat.content import read_reasoning
+from gateway.dialects.chat.content import read_reasoning, write_ids
 from gateway.dialects.wire.call_ids import SHAPES, HistoryIds
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
 from gateway.dialects.wire.records import Json, Target

@@ -122,7 +122,7 @@ class MessagesReader(EventReader):
         key = _TEXT_KEYS.get(get_text(delta, "type"), "")
         if event.get("type") != "content_block_delta" or not get_text(delta, key):
             return None
-        if any(delta.get(other) for other in _TEXT_KEYS.values() if other != key):
+        if delta.keys() & _TEXTS != {key}:
             return None
         return {**event, "delta": {**delta, key: PROBE}}, key, delta[key]
 
@@ -152,6 +152,7 @@ _TEXT_KEYS: Final = {
     "text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"
 }  # fmt: skip
 """The key of a delta's text, by its type."""
+_TEXTS: Final = frozenset(_TEXT_KEYS.values())
 
 
 STOP: Final = render_event({"type": "message_stop"})

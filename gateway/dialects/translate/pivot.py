@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway.base.errors import BadRequest
 from gateway.base.money import WEB_SEARCH
-from gateway.dialects.chat.calls import read_arguments
+from gateway.dialects.chat.content import read_arguments
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.tools import nest_tools
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, uses_functions
