@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -233,10 +234,10 @@ def find_kinds() -> Mapping[str, Kind]:
 @cache
 def find_formats() -> Formats:
     """Return all dialects and services: the core's, then those of extras."""
-    from gateway.dialects.formats import FORMATS, unite
+    from gateway.dialects.formats import FORMATS
 
     finders = (extra.find_formats for extra in find_extras().values())
-    return unite([FORMATS, *(find() for find in finders if find is not None)])
+    return reduce(or_, (find() for find in finders if find is not None), FORMATS)
 
 
 def find_missing(

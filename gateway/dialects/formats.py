@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain
-from typing import Final, TypeVar
+from typing import Final
 
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
 from gateway.dialects.exchanges import MAX_REPLY_BYTES, Exchange
@@ -24,8 +23,6 @@ Translations = Mapping[tuple[str, str], Translation]
 """Keys are the names of the caller's dialect and the upstream's."""
 Exchanges = Mapping[str, Mapping[str, Exchange]]
 """Keys are the name of the caller's dialect, then a provider's `dialect`."""
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 PIVOT: Final = "chat"
 """The dialect through which pairs without a direct translation are joined."""
@@ -67,6 +64,17 @@ class Formats:
     unserved: Mapping[str, str] = field(default_factory=dict)
     """Paths that are not served, and what to use instead; `...` stands for all paths below."""
 
+    def __or__(self, other: Formats) -> Formats:
+        """Add another share behind it."""
+        return Formats(
+            callers={**self.callers, **other.callers},
+            upstreams={**self.upstreams, **other.upstreams},
+            translations={**self.translations, **other.translations},
+            counters=(*self.counters, *other.counters),
+            services=(*self.services, *other.services),
+            unserved={**self.unserved, **other.unserved},
+        )
+
     @cached_property
     def every_caller(self) -> Sequence[Caller]:
         """The callers of all dialects and services, each with its path."""
@@ -91,22 +99,6 @@ class Formats:
         inner = self.translations.get((PIVOT, upstream))
         pivot = self.callers[PIVOT], self.upstreams[PIVOT]
         return compose(outer, inner, pivot) if outer and inner else None
-
-
-def unite(parts: Sequence[Formats]) -> Formats:
-    """Put shares together, in their order."""
-    return Formats(
-        callers=_unite(one.callers for one in parts),
-        upstreams=_unite(one.upstreams for one in parts),
-        translations=_unite(one.translations for one in parts),
-        counters=tuple(chain.from_iterable(one.counters for one in parts)),
-        services=tuple(chain.from_iterable(one.services for one in parts)),
-        unserved=_unite(one.unserved for one in parts),
-    )
-
-
-def _unite(tables: Iterable[Mapping[Key, Value]]) -> dict[Key, Value]:
-    return {key: value for table in tables for key, value in table.items()}
 
 
 _CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": MessagesCaller()}
