@@ -13,7 +13,7 @@ from aiohttp import web
 from gateway.base.times import DAY_MS, format_iso
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.errors import invalid_field
-from gateway.extras.console.fields import parse_moment_ms
+from gateway.extras.console.fields import Query, parse_moment_ms
 from gateway.extras.console.lists import Json, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.extras.operations.health import LATENCY
@@ -84,13 +84,13 @@ def _read(books: Books, request: ConsoleRequest) -> Trends:
     chosen = CallFilter(
         request.find_named(books), model=query.text("model"), provider=query.text("provider")
     )
-    first_ms, end_ms = _read_span(request, books.clock())
+    first_ms, end_ms = read_span(query, books.clock())
     return TrendBook(books).read(chosen, first_ms, end_ms, request.gateway.config)
 
 
-def _read_span(request: ConsoleRequest, now_ms: int) -> tuple[int, int]:
+def read_span(query: Query, now_ms: int) -> tuple[int, int]:
     """Read `from` and `to`, by default the last 24 hours; `to` as a day is the end of that day."""
-    first, last = request.query.text("from"), request.query.text("to")
+    first, last = query.text("from"), query.text("to")
     end_ms = now_ms
     if last is not None:
         end_ms = parse_moment_ms("to", last)

@@ -164,6 +164,22 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
     assert describe(seen)["charged_nano"] == 5
 
 
+async def test_five_calls_are_the_slowest(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "gateway.toml").write_text(CONFIG, encoding="utf-8")
+    config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        for took_seconds in (3, 9, 1, 8, 2, 7, 6):
+            started_ms = NOW_MS - MINUTE_MS
+            made = admission(id_=make_request_id(started_ms), started_ms=started_ms)
+            ended = settlement(5, ended_ms=started_ms + took_seconds * 1000)
+            await ledger.settle(ledger.hold(key, made), ended)
+        with place.open_books() as books:
+            seen = SnapshotBook(books).read(config)
+    assert [one.total_ms for one in seen.slowest] == [9000, 8000, 7000, 6000, 3000]
+
+
 def test_it_looks_until_it_is_ended() -> None:
     seen: list[Snapshot] = []
     waits = iter([False, False, True])

@@ -14,9 +14,12 @@ import pytest
 from gateway.admin import keys
 from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.config.records import Config
+from gateway.extras.console.errors import ConsoleError
+from gateway.extras.console.fields import Query
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.trends import rows
 from gateway.extras.trends.book import TrendBook
+from gateway.extras.trends.console import read_span
 from gateway.extras.trends.records import Trends, find_slower
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.observation_records import Latency
@@ -161,3 +164,13 @@ def test_what_neither_rows_nor_sums_tell_is_refused(
         book.read(CallFilter(account), NOON_MS, END_MS, config)
     assert book.read(CallFilter(model="none"), NOON_MS, END_MS, config).total.calls == 0
     books.clock = lambda: END_MS
+
+
+def test_a_span_ends_a_day_ahead_at_most() -> None:
+    """`to` as a day is the end of that day: today's is always within it."""
+    day = {"from": "2024-10-04", "to": "2024-10-04"}  # NOON_MS is on it
+    assert read_span(Query(day), NOON_MS)[1] == NOON_MS + DAY_MS // 2
+    ahead = {"from": "2024-10-04", "to": "2024-10-05T12:00:00Z"}
+    assert read_span(Query(ahead), NOON_MS)[1] == NOON_MS + DAY_MS
+    with pytest.raises(ConsoleError, match="at most a day ahead"):
+        read_span(Query({**ahead, "to": "2024-10-05T12:00:01Z"}), NOON_MS)
