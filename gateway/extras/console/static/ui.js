@@ -26,7 +26,7 @@ export function section(title, ...content) {
 
 /** A section that is folded on phones until it is asked for. */
 export const foldedSection = (title, ...content) =>
-  h("details", { class: "card", open: !PHONE.matches }, h("summary", null, h("h2", null, title)), content);
+  h("details", { class: "card", open: !PHONE.matches }, h("summary", null, h("h2", null, title)), h("div", { class: "stack" }, content));
 
 export const button = (label, onclick, kind = "", more = {}) =>
   h("button", { type: "button", class: kind, onclick, ...more }, label);
