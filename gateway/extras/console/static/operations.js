@@ -66,7 +66,7 @@ const nodeTable = ({ node, nodes }) => table({
   rows: nodes,
 });
 
-const keyLoad = (key) => h("div", null, key.last4 && code(`…${key.last4} `), `${count(key.in_flight)} in flight`,
+const keyLoad = (key) => h("div", null, key.last4 && [code(`…${key.last4}`), " "], `${count(key.in_flight)} in flight`,
   key.rest_seconds > 0 && `, rests for ${key.rest_seconds} s`,
   key.problem && h("small", null, `not renewed: ${key.problem}`));
 
