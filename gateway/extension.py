@@ -55,6 +55,16 @@ class Table:
     """Finds the keys whose secrets are written out in the file, in a table that was checked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an extra tells of a request."""
+
+    members: dict[str, object]
+    """For JSON."""
+    lines: Sequence[tuple[str, str]]
+    """For people, each with its title."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTables:
     """Tables that an extra adds to ledgers.
@@ -75,6 +85,10 @@ class LedgerTables:
         Callable[[Database, Sequence[int]], Mapping[int, Mapping[str, object]]] | None
     ) = None
     """Returns what lists of accounts tell of each of these ids besides, by its name in JSON."""
+    describe_call: Callable[[Database, str], Told] | None = None
+    """Returns what operators are told of a request of this id besides its receipt."""
+    find_refused: Callable[[Database, str, int | None], Told] | None = None
+    """Returns what is known of a request that has no receipt, of anybody or of this account. Raises NotFound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

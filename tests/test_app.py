@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
+from unittest import mock
 
 from aiohttp.test_utils import make_mocked_request
 
@@ -51,7 +52,7 @@ def test_models_that_are_on_are_routed_by_the_providers_they_use(tmp_path: Path)
 @each_row(("method", "path"), [("POST", "/v1/chat/completions"), ("GET", "/readyz")])
 async def test_the_application_serves_the_api(tmp_path: Path, method: str, path: str) -> None:
     config = load(tmp_path, CONFIG)
-    gateway = make_gateway(config, cast("Any", None))
+    gateway = make_gateway(config, mock.Mock())
     app = make_app(gateway)
     found = await app.router.resolve(make_mocked_request(method, path))
     assert found.http_exception is None

@@ -54,13 +54,7 @@ BASE: Final = {"commands": {"deadlines"}, "deadlines": {"errors", "turns"}}
 LAYERS: Final = {
     "dialects": ("wire", "chat messages", "translate", "exchanges", "formats"),
     "ledger": (
-        *(
-            "observation_records budget_records",
-            "key_records",
-            "call_records",
-            "records base",
-            "checks",
-        ),
+        *("budget_records", "key_records", "call_records", "records base", "checks"),
         *("versions serving", "sql", "sqlite", "opening"),
     ),
 }

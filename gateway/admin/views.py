@@ -11,7 +11,6 @@ from gateway.base.times import format_moment, unix_ms
 from gateway.ledger import call_records, records
 from gateway.ledger.budget_records import BudgetStanding, BudgetView
 from gateway.ledger.key_records import KeyView, Terms
-from gateway.ledger.observation_records import UpstreamFailure
 
 
 def describe_limits(terms: Terms) -> str:
@@ -184,17 +183,14 @@ def describe_call_detail(
     receipt = call_records.describe_receipt(detail.receipt, currency, for_operator=for_operator)
     members = {"account": detail.account, **KEY_LABEL.describe(detail.key), **receipt}
     if for_operator:
-        members["failures"] = [ATTEMPT.describe(one) for one in detail.failures]
+        for told in detail.told:
+            members |= told.members
     return members
 
 
-# ---- what the server noticed ---------------------------------------------------------------------
+# ---- audits --------------------------------------------------------------------------------------
 
 
-FAILURE: Final = Fields[UpstreamFailure](
-    "at_ms", "request_id", "status", "reason", "url", "type", "code", "param"
-)
-ATTEMPT: Final = Fields[UpstreamFailure](*FAILURE.members, "rejected")
 INTERRUPTED: Final = Fields[records.InterruptedView](
     ("id", "request_id"),
     *("account", "model", "provider", "hold_nano", "started_ms"),

@@ -9,8 +9,7 @@
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
     state           the state that all requests share
-    call            the record that each request carries, the headers of its reply, and what is counted of it
-                    for operators: refusals, requests to providers and their failures
+    call            the record that each request carries, and the headers of its reply
     aiohttp_insides   a caller's connection: bytes to aiohttp's parser, in turns; all else that is used of
                     aiohttp beyond its documented API
     lingering       the end of a refused caller's connection: what it still sends is thrown away

@@ -207,22 +207,13 @@ class Bill:
         return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._expected
 
     def _note_end(self, settlement: Settlement) -> None:
-        """Count the tokens that were used, and the duration of a complete reply."""
-        call, first_byte_ms = self._call, settlement.first_byte_ms
+        """Count the tokens that were used."""
+        call = self._call
         call.settlement = settlement
         assert call.key is not None
         assert call.rates is not None
         expected = self._hold.admission.expected_tokens
         call.rates.correct_tokens(expected, settlement.tokens.total)
-        if settlement.outcome == "complete" and first_byte_ms is not None:
-            call.gateway.ledger.note_latency(
-                call.key.account.id,
-                call.provider,
-                call.upstream_model,
-                settlement.ended_ms,
-                first_byte_ms=first_byte_ms,
-                total_ms=settlement.ended_ms - call.started_ms,
-            )
 
 
 def expect_tokens(expected: usage.Expected, output_tokens: int, price: Price) -> Tokens:

@@ -21,7 +21,7 @@ from aiohttp import web
 from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, parse, read_body
-from gateway.api.call import Call, note_upstream_call
+from gateway.api.call import Call
 from gateway.api.delivery import Delivery
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.base.errors import (
@@ -184,16 +184,20 @@ class Relay:
             await provider.forwarder.send(attempt)
             assert self._delivery is not None
             await self._delivery.finish()
-            note_upstream_call(call, candidate, None)
+            self._tell(candidate, None)
         # A cancelled request was sent, too, so it is counted.
         except BaseException as failure:
             if self._delivery is not None and isinstance(failure, UpstreamError):
                 failure.next_route = False  # the provider had begun its work
-            note_upstream_call(call, candidate, failure)
+            self._tell(candidate, failure)
             raise
         finally:
             call.waited_seconds += ticker.loop.time() - began
             self._attempt = None
+
+    def _tell(self, candidate: Candidate, failure: BaseException | None) -> None:
+        for tell in self._completion.call.gateway.attempt_listeners:
+            tell(self._completion.call, candidate, failure)
 
     def _open(self, candidate: Candidate, context: ReplyContext, content_type: str) -> Delivery:
         """Open what takes the provider's reply, when its head was read."""

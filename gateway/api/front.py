@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import MAX_LENGTH_DIGITS, WebHandler
-from gateway.api.call import Call, find_code, make_headers, note_refusal
+from gateway.api.call import Call, find_code, make_headers
 from gateway.api.state import Gateway
 from gateway.base import errors
 from gateway.base.ids import make_request_id
@@ -77,7 +77,8 @@ def _answer(call: Call, error: Exception) -> web.Response:
         log.error("%s: internal error", call.request_id, exc_info=error)
         known = errors.InternalError()
     response = render_error(call, known)
-    note_refusal(call, known)
+    for tell in call.gateway.refusal_listeners:
+        tell(call, known)
     errors.drop_frames(error)
     return response
 

@@ -45,7 +45,6 @@ from gateway.ledger.base import Key
 from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.call_records import Spent, describe_receipt
 from gateway.ledger.key_records import Terms
-from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.opening import find_schema
 
 Access = Literal["charged", "free", "open"]
@@ -233,28 +232,13 @@ async def show_receipt(http: web.Request, call: Call) -> web.Response:
     request_id = http.match_info["request_id"]
     is_id = is_request_id(request_id)
     receipt = await gateway.ledger.read_receipt(request_id) if is_id else None
-    if receipt is not None and receipt.key_id == key.id:
-        body = describe_receipt(receipt, gateway.config.billing.currency)
-    elif is_id and (refused := await gateway.ledger.read_refused(request_id, key.id)) is not None:
-        body = _describe_refused(refused)
-    else:
-        # Both cases get the same answer: nobody may learn that another key made a request.
+    # Both cases get the same answer: nobody may learn that another key made a request.
+    if receipt is None or receipt.key_id != key.id:
         raise NotFound(
             "There is no receipt of that request id for this key. The id is in the reply's "
-            "x-request-id; only the key that made a request gets its receipt, and a request "
-            "that was refused before it was admitted is known for 7 days."
+            "x-request-id; only the key that made a request gets its receipt."
         )
-    return reply_json(dumps_lenient(body))
-
-
-def _describe_refused(refused: RefusedView) -> dict[str, object]:
-    return {
-        "request_id": refused.request_id,
-        "state": "refused",
-        "at": format_iso(refused.at_ms),
-        "code": refused.code,
-        "model": refused.model,
-    }
+    return reply_json(dumps_lenient(describe_receipt(receipt, gateway.config.billing.currency)))
 
 
 async def report_health(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - answering is the report

@@ -16,6 +16,7 @@ from gateway.api.bodies import Share
 from gateway.api.call import Call, Failure
 from gateway.api.limits import AllRates, Bucket, Counting
 from gateway.base.deadlines import Ticker
+from gateway.base.errors import GatewayError
 from gateway.base.turns import LargeBodies
 from gateway.base.usage import MissingUsages
 from gateway.config.records import Config, Provider, Reload
@@ -25,7 +26,7 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.providers import ProviderState
-from gateway.upstream.routing import Routes
+from gateway.upstream.routing import Candidate, Routes
 
 log = logging.getLogger("gateway.state")
 
@@ -48,6 +49,12 @@ class Gateway:
     ticker: Ticker
     listeners: list[Callable[[Call, int], None]] = field(default_factory=list)
     """Called with each ended request and its status: the log and metrics."""
+    refusal_listeners: list[Callable[[Call, GatewayError], object]] = field(default_factory=list)
+    """Called with each request that is answered by an error, before it ends."""
+    attempt_listeners: list[Callable[[Call, Candidate, BaseException | None], object]] = field(
+        default_factory=list
+    )
+    """Called with each request that was sent to a provider, and what went wrong."""
     failures: deque[Failure] = field(default_factory=partial(deque, maxlen=MAX_FAILURES))
     """The latest failures, the newest last."""
     in_flight: int = 0

@@ -1,7 +1,11 @@
-"""How far a long operation is: told by what does the work, shown on a terminal, said in a log."""
+"""How far a long operation is: told by what does the work, shown on a terminal, said in a log.
+
+Also states that come and go, each said in a log once.
+"""
 
 from __future__ import annotations
 
+import math
 import shutil
 import threading
 import time
@@ -122,3 +126,29 @@ def _draw(stream: TextIO, steps: Steps, ended: threading.Event) -> None:
                 break
         stream.write(_CLEAR)
         stream.flush()
+
+
+REPEAT_SECONDS: Final = 60
+"""How long a logged state is not logged again, however often it comes and goes."""
+
+
+class States:
+    """Log lines for states that come and go: one when a state begins, and one in a minute at most.
+
+    A state is noted repeatedly while it lasts, so a lasting state is always logged in the end.
+    """
+
+    def __init__(self, present: str) -> None:
+        self.logged = present
+        self._logged_seconds: dict[str, float] = {}
+
+    def note(
+        self, state: str, now_seconds: float, tell: Callable[..., object], *words: object
+    ) -> None:
+        """Call `tell` with the words if it is time to."""
+        if state == self.logged:
+            return
+        # A later note logs a state suppressed here, if it lasts until then.
+        if now_seconds - self._logged_seconds.get(state, -math.inf) >= REPEAT_SECONDS:
+            self.logged, self._logged_seconds[state] = state, now_seconds
+            tell(*words)

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeVar, get_args
 
-from gateway.admin import observations, views
+from gateway.admin import asking, views
 from gateway.admin.fields import Fields, write_csv
 from gateway.admin.keys import add_key
 from gateway.base.process import ExitCode
@@ -146,7 +146,7 @@ NEW_FILE: Final = arg("file", read.new_file, "the new file; must not exist")
 def audit(command: Command) -> int:
     books = command.open_books()
     with command.progress() as progress:
-        report = observations.run_audit(books, command.config, progress)
+        report = asking.run_audit(books, command.config, progress)
     text = (
         f"accounts {report.accounts}, entries {report.entries}, "
         f"requests pending {report.pending}, interrupted {report.interrupted}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import gateway
-from gateway.admin import observations as asking
+from gateway.admin import asking
 from gateway.admin.fields import describe
 from gateway.base.addresses import join_address, list_hosts, list_reachable
 from gateway.base.process import PROGRAM, ExitCode

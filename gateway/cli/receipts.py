@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.admin import observations, views
+from gateway.admin import views
 from gateway.base.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.base.times import format_moment
 from gateway.cli.arguments import render_fields
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
+from gateway.extension import Told
 from gateway.ledger.call_records import OUTCOME_WORDS, CallDetail, Correction, Receipt
-from gateway.ledger.observation_records import RefusedView, UpstreamFailure
 from gateway.ledger.records import NotFound
 
 _UNITS: Final = {"request": "each", "web_search": "per thousand"}
@@ -26,27 +26,14 @@ _UNITS: Final = {"request": "each", "web_search": "per thousand"}
 )
 def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
     try:
-        found = observations.find_call(command.open_books(), id)
+        found = command.open_books().receipts.find(id)
     except NotFound as error:
         raise NotFound(f"{error}; `calls` and `refusals --each` list them") from error
-    if isinstance(found, RefusedView):
-        command.show(observations.REFUSED.describe(found), page_refused(found))
+    if isinstance(found, Told):
+        command.show(found.members, render_fields(found.lines))
     else:
         described = views.describe_call_detail(found, command.currency, for_operator=True)
         command.show(described, page_receipt(found, command.currency))
-
-
-def page_refused(refused: RefusedView) -> str:
-    """Render the facts about a request that the gateway refused."""
-    when = f"{format_moment(refused.at_ms)} UTC, before a provider was asked; it cost nothing"
-    fields = [
-        ("request", refused.request_id),
-        ("account", refused.account),
-        ("refused", when),
-        ("code", refused.code),
-        ("model", refused.model or "-"),
-    ]
-    return render_fields(fields)
 
 
 def page_receipt(detail: CallDetail, currency: str) -> str:
@@ -60,10 +47,7 @@ def page_receipt(detail: CallDetail, currency: str) -> str:
         ("provider", receipt.provider),
         ("attempts", "-" if receipt.attempts is None else str(receipt.attempts)),
         ("ended", _describe_ending(receipt)),
-        *(
-            ("rejected" if one.rejected else "failure", describe_failure(one))
-            for one in detail.failures
-        ),
+        *(line for told in detail.told for line in told.lines),
         ("started", f"{format_moment(receipt.started_ms)} UTC"),
         ("took", _describe_times(receipt)),
         ("tokens", format_tokens(receipt.tokens)),
@@ -116,11 +100,3 @@ def _describe_cost(receipt: Receipt, currency: str) -> str:
 def _describe_correction(correction: Correction, currency: str) -> str:
     amount = f"{format_amount(correction.amount_nano)} {currency}"
     return f"{amount} on {format_moment(correction.created_ms)} UTC: {correction.note}"
-
-
-def describe_failure(failure: UpstreamFailure) -> str:
-    """Return why the provider failed, its name for the error, and the address."""
-    named = (("type", failure.type), ("code", failure.code), ("param", failure.param))
-    names = ", ".join(f"{name} {value}" for name, value in named if value)
-    reason = f"{failure.reason} ({names})" if names else failure.reason
-    return " at ".join(filter(None, (reason, failure.url)))

@@ -6,7 +6,6 @@
     key_records      keys, their terms, rates
     budget_records   budgets, their periods, what is spent
     call_records     receipts of calls, and the words for how calls end
-    observation_records  refusals, calls to providers, latencies
     checks           checks of names, notes, amounts, limits and dates, before they are stored
     versions         the version of a file's schema, and which older ones are upgraded
     opening          opens, checks and makes the ledger of a location

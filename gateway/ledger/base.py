@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -221,3 +221,9 @@ class Hold:
 
 COMMIT_SECONDS: Final = 5
 """How long a caller waits for a commit before it gets an error: a commit takes milliseconds."""
+
+
+Aside = Callable[..., object]
+"""Writes what is no part of the books, given the connection and its `sql.database.InsertRows`."""
+AsideEnd = Callable[[BaseException | None], None]
+"""Gets None, or why it could not be written."""

@@ -5,7 +5,7 @@ The API, the console and the command line show the same receipt and the same wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
@@ -13,7 +13,7 @@ from typing import Final, Literal
 from gateway.base import money
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import format_iso
-from gateway.ledger.observation_records import UpstreamFailure
+from gateway.extension import Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,5 +186,5 @@ class CallDetail:
     account: str
     key: KeyLabel
     receipt: Receipt
-    failures: tuple[UpstreamFailure, ...]
-    """How each attempt failed, the first one first; for operators, as providers' addresses are."""
+    told: Sequence[Told] = ()
+    """What extras tell operators."""

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import observations as asking
+from gateway.admin import asking
 from gateway.admin.fields import name_process
 from gateway.api.state import Gateway
 from gateway.base.money import PRICES, format_amount, format_factor

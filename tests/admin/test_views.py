@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import fields, observations, views
+from gateway.admin import asking, fields, views
 from gateway.admin.fields import describe, name_process
 from gateway.base.times import unix_ms
 from gateway.config.records import Reload
@@ -86,7 +86,7 @@ def answer(
     books: Books, at_ms: int, *, ok: bool = True, words: str = "done", pid: int = PID
 ) -> None:
     restart_for = ("server.port",) if ok else ()
-    observations.note(books, Reload(at_ms, ok, words, restart_for), "gateway.toml", pid)
+    asking.note(books, Reload(at_ms, ok, words, restart_for), "gateway.toml", pid)
 
 
 @pytest.fixture
@@ -115,9 +115,9 @@ def test_a_process_answers_what_it_is_asked(
             if later_ms is not None:
                 answer(books, at_ms, ok=ok, words=words)
 
-        told = observations.ask(books, PID, send=send, wait_seconds=0.1)
+        told = asking.ask(books, PID, send=send, wait_seconds=0.1)
     assert asked == [(PID, signal.SIGHUP)]
-    assert told == (None if found is None else observations.Answer(at_ms, ok, found))
+    assert told == (None if found is None else asking.Answer(at_ms, ok, found))
 
 
 def test_the_answer_is_that_of_the_process_that_was_asked(path: Path) -> None:
@@ -130,10 +130,10 @@ def test_the_answer_is_that_of_the_process_that_was_asked(path: Path) -> None:
             answer(books, now_ms, words="mine", pid=pid)
             answer(books, now_ms + 1, words="another's", pid=pid + 1)
 
-        found = observations.ask(books, PID, send=send, wait_seconds=0)
+        found = asking.ask(books, PID, send=send, wait_seconds=0)
         assert found is not None
         assert found.words.startswith("mine")
-        last = books.events.find_last(observations.ACTION)
+        last = books.events.find_last(asking.ACTION)
         assert last is not None
         assert (last.actor, last.address) == ("system", name_process(PID + 1))
 
@@ -143,4 +143,4 @@ def test_a_process_that_ended_does_not_answer(path: Path) -> None:
         raise ProcessLookupError(pid, number)
 
     with open_books(path) as books:
-        assert observations.ask(books, os.getpid(), send=send, wait_seconds=0) is None
+        assert asking.ask(books, os.getpid(), send=send, wait_seconds=0) is None

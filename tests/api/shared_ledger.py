@@ -13,6 +13,7 @@ from typing import Any, Final
 from unittest import mock
 
 from gateway.api.call import Call as ServedCall
+from gateway.api.call import find_code
 from gateway.api.state import Gateway
 from gateway.base.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement
@@ -51,8 +52,7 @@ class SharedLedger(ServingLedger):
         self.go_on.set()
         self.confirming: list[Hold] = []
         self.settled: list[Settlement] = []
-        self.refused: list[tuple[object, ...]] = []
-        self.note_refusal = lambda *refusal, **_: self.refused.append(refusal)
+        self.refused: list[tuple[str, str]] = []
 
     def hold(self, key: Key, admission: Admission) -> Hold:
         if self.refuse_hold is not None:
@@ -130,4 +130,7 @@ async def open_shared(
             assert scene.gateway is not None
             shared = Shared(scene, scene.ledger, scene.gateway)
             scene.gateway.listeners = [lambda call, status: shared.calls.append((call, status))]
+            scene.gateway.refusal_listeners = [
+                lambda call, error: shared.ledger.refused.append((find_code(error), call.model))
+            ]
             yield shared

@@ -20,7 +20,6 @@ from gateway.config.records import Limits
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Terms
-from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.ledger.versions import VERSION
@@ -33,7 +32,6 @@ from tests.support.running import Launch
 from tests.support.seed import NANO, Caller, Seed
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
-from tests.support.waiting import until
 
 
 async def test_models_are_those_that_key_and_account_may_use(stage: Stage) -> None:
@@ -215,28 +213,6 @@ async def test_what_is_in_flight_is_held_and_pending(stage: Stage, spare: Caller
     assert [*unknown, receipt["ended"], receipt["cost_nano"]] == [None] * 5 + [0]
     assert told["held_nano"] == receipt["hold_nano"] > 0
     assert told["available_nano"] == told["balance_nano"] - told["held_nano"]
-
-
-async def test_a_refused_request_is_told_to_its_key(stage: Stage, spare: Caller) -> None:
-    refused = await stage.chat(say("no/such-model"), key=spare.key)
-    assert refused.status == 400
-    url = f"/v1/receipts/{refused.request_id}"
-
-    def find() -> list[RefusedView]:
-        with open_books(stage.gateway.database) as books:
-            kept = books.observations.read_refused(None, 0, 100)
-        return [one for one in kept if one.request_id == refused.request_id]
-
-    await until(find, "the refusal, which is written some seconds later")
-    told = (await stage.gateway.ask("GET", url, key=spare.key)).json
-    assert ISO.fullmatch(told.pop("at"))
-    assert told == {
-        "request_id": refused.request_id,
-        "state": "refused",
-        "code": "model_not_found",
-        "model": "no/such-model",
-    }
-    check_error(await stage.gateway.ask("GET", url, key=stage.key), 404, "unknown_url")
 
 
 async def test_a_spent_budget_is_a_402_that_says_when_it_resets(

@@ -41,11 +41,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from gateway.extension import find_extras
 from gateway.ledger.opening import open_books
 from tests.api.asks import read_asks, write_asks
 from tests.api.language import (
@@ -188,17 +190,19 @@ class Player:
 
     def _find_kept(self, request_id: str) -> str | None:
         with open_books(self.stage.books.path) as books:
-            refusals = books.observations.read_refusals(None, 0)
-            seen = {one.provider: one for one in books.observations.read_upstream()}
+            book: Any = import_module("gateway.extras.observations.book").ObservationBook(books)
+            refusals = book.read_refusals(None, 0)
+            seen = {one.provider: one for one in book.read_upstream()}
             for one in refusals:
                 if one.last_request_id == request_id:
                     return f"{one.account} {one.code} {one.model}".strip()
             if self.stage.books.request(request_id) is None:
                 return None
             detail = books.receipts.read_detail(request_id)
-        if not detail.failures or detail.receipt.provider not in seen:
+            failures = book.read_failures(request_id, request_id)
+        if not failures or detail.receipt.provider not in seen:
             return None
-        (failure,), view = detail.failures, seen[detail.receipt.provider]
+        (failure,), view = failures, seen[detail.receipt.provider]
         assert failure.request_id == request_id
         assert view.upstream_model == UPSTREAM_NAME
         assert view.today.failures == (not failure.rejected)
@@ -340,8 +344,10 @@ def find(value: Any, path: str) -> Any:
 def is_played(line: str) -> bool:
     """Return whether all surfaces and models of a request are there."""
     named = re.findall(r"[\w-]+", line.partition("{")[0])
+    picked = line.rpartition(" | ")[2].split()
     return (
-        ABSENT.isdisjoint(named)
+        ("kept" not in picked or "observations" in find_extras())
+        and ABSENT.isdisjoint(named)
         and not any(path in line for path in NOWHERE)
         and not (NO_MODELS and re.search(rf"(?<![\w\"])({'|'.join(NO_MODELS)})[-/, ]", f"{line} "))
     )

@@ -18,7 +18,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import observations as asking
+from gateway.admin import asking
 from gateway.base.process import ExitCode, describe_version
 from gateway.cli import main
 from gateway.ledger.opening import open_books

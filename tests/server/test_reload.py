@@ -21,11 +21,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
+from unittest import mock
 
 import pytest
 
-from gateway.admin import observations as asking
+from gateway.admin import asking
 from gateway.api.state import make_gateway
 from gateway.config.records import Config
 from gateway.ledger.opening import open_books
@@ -263,7 +264,7 @@ async def test_a_fault_of_the_gateway_changes_nothing(
 
     place, told = make_place(tmp_path), list[object]()
     config = load(tmp_path, OPENAI + MODEL_TOML)
-    gateway = make_gateway(config, cast("Any", None))
+    gateway = make_gateway(config, mock.Mock())
     reloader = Reloader(gateway, (told.append,), asyncio.Event(), fail)
     running = asyncio.get_running_loop().create_task(reloader.run())
     for aside in (False, True):

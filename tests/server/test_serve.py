@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
+from unittest import mock
 
 import pytest
 
@@ -189,7 +190,7 @@ def test_systemd_waits_on_while_a_start_goes_on() -> None:
 
 async def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:
     ear, config = Ear(), load(tmp_path, CONFIG)
-    gateway = make_gateway(config, cast("Any", None))
+    gateway = make_gateway(config, mock.Mock())
     gateway.in_flight = 3
     serve._tell_stopping(cast("Any", ear), gateway)
     gateway.close()
@@ -202,7 +203,7 @@ async def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:
 
 async def test_a_connection_has_no_timer_of_aiohttps(tmp_path: Path) -> None:
     """The watch of all connections ends it: it knows of time in which the process stood."""
-    gateway = make_gateway(load(tmp_path, CONFIG), cast("Any", None))
+    gateway = make_gateway(load(tmp_path, CONFIG), mock.Mock())
     runner, server = await serve._set_up(gateway)
     loop = asyncio.get_running_loop()
     connect = partial(make_connection, gateway, server)

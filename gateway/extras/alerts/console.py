@@ -6,7 +6,6 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import observations
 from gateway.base.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.channels import check_holder_url
@@ -15,6 +14,7 @@ from gateway.extras.alerts.settings import Alerts
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.errors import ConsoleError, invalid_field
 from gateway.extras.console.routes import Answer, ConsoleRequest, route
+from gateway.extras.operations import health
 from gateway.ledger.sql.books import Books
 
 
@@ -36,7 +36,7 @@ OWN_LATEST: Final = 5
 
 @route("GET", "/alerts", "operator")
 def list_alerts(books: Books, request: ConsoleRequest) -> Answer:
-    latest = AlertBook(books).read_latest(observations.LATEST)
+    latest = AlertBook(books).read_latest(health.LATEST)
     found = [ALERT.describe(one) for one in latest]
     channels = request.gateway.config.find(Alerts).channels
     return Answer({"channels": channels, "count": len(found), "alerts": found})

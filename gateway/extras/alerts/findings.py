@@ -13,10 +13,11 @@ from gateway.base.times import DAY_MS, format_day, format_moment
 from gateway.base.usage import MissingUsage
 from gateway.config.records import Config
 from gateway.extras.alerts.records import Alert, AlertKind
+from gateway.extras.observations.book import ObservationBook
+from gateway.extras.observations.records import UpstreamView
 from gateway.extras.operations import health
 from gateway.extras.operations.needs import tell_old_backup
 from gateway.ledger.budget_records import Budget
-from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.sql.books import Books
 from gateway.upstream.routing import Routes
 
@@ -99,7 +100,7 @@ def judge_providers(books: Books, config: Config) -> Providers:
     # One snapshot, as the two are compared below.
     with books.snapshot():
         rows = health.list_upstream(books, config)
-        seen = [one for one in books.observations.read_upstream() if one.hour.calls]
+        seen = [one for one in ObservationBook(books).read_upstream() if one.hour.calls]
     asked: dict[str, list[UpstreamView]] = defaultdict(list)
     for one in seen:
         asked[one.provider].append(one)

@@ -75,7 +75,7 @@ def _tell_routes() -> object:
 
 
 EXTRA = Extra(
-    needs=("operations", "reports", "signins"),
+    needs=("observations", "operations", "reports", "signins"),
     tables={"console": Table(_find_settings, finish=_finish)},
     start=_start,
     first_start=_first_start,

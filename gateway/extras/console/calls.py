@@ -12,15 +12,15 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.admin import observations, views
+from gateway.admin import views
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, format_iso
+from gateway.extension import Told
 from gateway.extras.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.reports.views import CALL, OUTCOMES
-from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.sql.books import Books
 
 MAX_STATUS: Final = 599
@@ -61,9 +61,9 @@ def show_call(books: Books, request: ConsoleRequest) -> Answer:
     """Show the whole receipt of a request, or its refusal."""
     account, currency = request.account, request.gateway.config.billing.currency
     own_id = None if account.operator else account.id
-    found = observations.find_call(books, request.segment("id"), account_id=own_id)
-    if isinstance(found, RefusedView):
-        return Answer(observations.REFUSED.describe(found))
+    found = books.receipts.find(request.segment("id"), account_id=own_id)
+    if isinstance(found, Told):
+        return Answer(found.members)
     return Answer(views.describe_call_detail(found, currency, for_operator=account.operator))
 
 

@@ -19,6 +19,8 @@ from gateway.extras.console.errors import phrase
 from gateway.extras.console.keys import SPENT_DAYS
 from gateway.extras.console.lists import Json
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, route
+from gateway.extras.observations.book import ObservationBook
+from gateway.extras.observations.records import Latency, measure_latency
 from gateway.extras.operations import health
 from gateway.extras.operations.needs import list_needs
 from gateway.extras.reports import records
@@ -28,7 +30,6 @@ from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import CALL, COSTS, USAGE
 from gateway.extras.signins.people import PeopleBook
 from gateway.ledger.call_records import KeyLabel
-from gateway.ledger.observation_records import Latency, measure_latency
 from gateway.ledger.records import AccountView, count_days_left
 from gateway.ledger.sql.books import Books
 
@@ -60,7 +61,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         calls = CallBook(books).read_page(records.CallFilter(account.id), None, CALLS)
         session = request.own_session
         needs_link = not session.by_proxy and PeopleBook(books).find_hash(session.signin) is None
-        refused = books.observations.read_refusals(account.id, today * DAY_MS)
+        refused = ObservationBook(books).read_refusals(account.id, today * DAY_MS)
         low_nano = find_low_balance_nano(books, account.id, billing)
     spent_7d_nano, nothing = _sum_days(view, today, WEEK), records.Usage()
     billing = replace(billing, low_balance_nano=low_nano)
@@ -173,7 +174,7 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
 def _measure_latency(books: Books, today: int, count: int) -> Latency:
     """Measure the replies of the latest days."""
     hours = (today - count + 1) * HOURS_PER_DAY, (today + 1) * HOURS_PER_DAY
-    return measure_latency(books.observations.read_latencies("day", *hours))
+    return measure_latency(ObservationBook(books).read_latencies("day", *hours))
 
 
 def _list_days(view: records.GatewayView, days: Days, period: range) -> list[Json]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.base.times import DAY_MS, HOUR_MS
-from gateway.ledger.observation_records import SLOT_MS
+from gateway.extras.observations.records import SLOT_MS
 from gateway.ledger.sql.database import Part, read_script
 
 _SQL: Final = read_script(__file__)

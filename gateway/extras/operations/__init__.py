@@ -1,6 +1,6 @@
 """How providers answer and what was refused: the commands `providers` and `refusals`, pages of the console.
 
-Without it the ledger counts the same, and nobody judges it: the log has each failure and refusal.
+Without it what observations count is judged by nobody: the log has each failure and refusal.
 
 health   judges providers by their latest calls; latencies, refusals
 needs    what an operator has to see to, for the console's overview
@@ -22,7 +22,7 @@ def _add_to_console() -> object:
 
 
 EXTRA = Extra(
-    needs=("reports",),
+    needs=("observations", "reports"),
     adds={"console": _add_to_console},
     words={
         "providers": "Show how the providers answer: calls, failures, the last error, latencies.",

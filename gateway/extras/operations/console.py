@@ -10,7 +10,7 @@ from typing import Final
 
 from yarl import URL
 
-from gateway.admin import fields, observations, views
+from gateway.admin import asking, fields, views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.base.ids import find_last4
@@ -31,8 +31,9 @@ from gateway.extras.console.routes import (
     route,
 )
 from gateway.extras.console.state import FinishedAudit, ProcessState
+from gateway.extras.observations.describing import REFUSED
+from gateway.extras.observations.records import LatencyScope, UpstreamView
 from gateway.extras.operations import health
-from gateway.ledger.observation_records import LatencyScope, UpstreamView
 from gateway.ledger.opening import find_schema, open_books
 from gateway.ledger.records import AuditReport, EventFilter
 from gateway.ledger.sql.books import Books
@@ -150,7 +151,7 @@ async def run_audit(request: ConsoleRequest) -> Answer:
 def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
     with open_books(config.storage.location) as books:
         books.give_up_when(is_cancelled)
-        return observations.run_audit(books, config)
+        return asking.run_audit(books, config)
 
 
 def _describe_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:
@@ -311,6 +312,6 @@ def list_refusals(books: Books, request: ConsoleRequest) -> Answer:
         "since": format_iso(since_ms),
         "count": sum(one.count for one in found),
         "refusals": [health.REFUSAL.describe(one) for one in found],
-        "latest": [observations.REFUSED.describe(one) for one in latest],
+        "latest": [REFUSED.describe(one) for one in latest],
     }
     return Answer(body)

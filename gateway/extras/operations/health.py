@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from gateway.admin import views
 from gateway.admin.fields import Fields, describe
-from gateway.admin.observations import LATEST
 from gateway.base.times import HOUR_MS, HOURS_PER_DAY
 from gateway.config.records import Config
-from gateway.ledger.observation_records import (
+from gateway.extras.observations.book import ObservationBook
+from gateway.extras.observations.describing import FAILURE
+from gateway.extras.observations.records import (
     CallSums,
     Latency,
     LatencyCount,
@@ -27,6 +27,8 @@ from gateway.ledger.sql.books import Books
 
 ALARMING: Final = 3
 """Failures that it takes to call a provider failing, and to raise an alert."""
+LATEST: Final = 20
+"""Rows of the latest that are listed, such as refused requests, so that they fit on a screen."""
 _LATEST: Final = "in its latest ten minutes"
 """The time span of the rule: the latest slot with calls."""
 
@@ -54,7 +56,9 @@ class UpstreamState:
 
 def list_upstream(books: Books, config: Config) -> list[UpstreamView]:
     """Return each provider's models that some route names, in the order of the configuration."""
-    seen = {(one.provider, one.upstream_model): one for one in books.observations.read_upstream()}
+    seen = {
+        (one.provider, one.upstream_model): one for one in ObservationBook(books).read_upstream()
+    }
     return [
         seen.get((provider.name, model)) or UpstreamView(provider.name, model)
         for provider in config.providers.values()
@@ -100,7 +104,7 @@ def describe_upstream(state: UpstreamState) -> dict[str, object]:
         "state_text": state.words,
         "hour": describe(state.hour, "calls", "failures"),
         "today": describe(state.today, "calls", "failures"),
-        "last_failure": None if failure is None else views.FAILURE.describe(failure),
+        "last_failure": None if failure is None else FAILURE.describe(failure),
     }
 
 
@@ -122,7 +126,7 @@ REFUSAL: Final = Fields[RefusalView](
 def list_refusals(books: Books, account: str | None, since_ms: int) -> list[RefusalView]:
     """Return the refusals of an account, or of everybody, the latest first. Raises NotFound."""
     account_id = None if account is None else books.accounts.find_id(account)
-    return books.observations.read_refusals(account_id, since_ms)
+    return ObservationBook(books).read_refusals(account_id, since_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ def list_latencies(
     first = hour // HOURS_PER_DAY * HOURS_PER_DAY if day is None else day * HOURS_PER_DAY
     with books.snapshot():
         spans = [
-            books.observations.read_latencies(scope, *span, account_id)
+            ObservationBook(books).read_latencies(scope, *span, account_id)
             for span in ((hour - 1, hour + 1), (first, first + HOURS_PER_DAY))
         ]
     by_name: dict[tuple[str, ...], list[list[LatencyCount]]] = defaultdict(lambda: [[], []])
@@ -162,7 +166,7 @@ def describe_latencies(row: LatencyRow) -> dict[str, object]:
 def list_refused(books: Books, account: str | None, since_ms: int) -> list[RefusedView]:
     """Return the latest refused requests of an account, or of everybody. Raises NotFound."""
     account_id = None if account is None else books.accounts.find_id(account)
-    return books.observations.read_refused(account_id, since_ms, LATEST)
+    return ObservationBook(books).read_refused(account_id, since_ms, LATEST)
 
 
 def _sum(sums: Iterable[CallSums]) -> CallSums:

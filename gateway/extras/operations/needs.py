@@ -13,8 +13,8 @@ from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_installed, 
 from gateway.base.times import DAY_MS, format_moment
 from gateway.config.doubts import list_warnings
 from gateway.config.load import find_digest
+from gateway.extras.observations.records import UpstreamView
 from gateway.extras.operations import health
-from gateway.ledger.observation_records import UpstreamView
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books import Books
 

@@ -6,16 +6,15 @@ from functools import partial
 from typing import Final
 
 from gateway.admin.fields import Columns
-from gateway.admin.observations import REFUSED
 from gateway.base.times import DAY_MS, format_moment
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
-from gateway.cli.receipts import describe_failure
 from gateway.cli.verbs import ACCOUNT, SINCE, arg, flag, verb
+from gateway.extras.observations.describing import REFUSED, describe_failure
+from gateway.extras.observations.records import UpstreamFailure, UpstreamView
 from gateway.extras.operations import health
 from gateway.extras.operations.health import LatencyRow
-from gateway.ledger.observation_records import UpstreamFailure, UpstreamView
 
 LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than about"
 """Above the table of latencies."""

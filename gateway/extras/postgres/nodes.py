@@ -22,10 +22,9 @@ from gateway.base.process import find_version
 from gateway.extras.postgres.feed import WAIT_MS
 from gateway.extras.postgres.schema import SILENCE_SECONDS, open_session
 from gateway.extras.postgres.session import Session, commit_at_end, describe, explain
+from gateway.ledger.base import Aside
 from gateway.ledger.records import LedgerError, NodeView
-from gateway.ledger.serving.observer import Observations
-from gateway.ledger.sql.database import Connection
-from gateway.ledger.sql.observations import Row, write_observations
+from gateway.ledger.sql.database import Connection, Row
 
 TAKEN_OVER: Final = "GW001"
 BOOKS_KEPT: Final = "GW003"
@@ -132,14 +131,14 @@ ASIDE_WAIT_MS: Final = 50
 """Longer than other nodes take to write the same sums."""
 
 
-def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
-    """Add the sums to what is stored; a crash of the server may lose the last of them.
+def write_aside(session: Session, write: Aside) -> None:
+    """Write what is no part of the books; a crash of the server may lose the last of it.
 
     Rounds wait for this, so it waits for nobody.
     """
     settings = f"SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = {ASIDE_WAIT_MS}"
     with commit_at_end(session, settings):
-        write_observations(session, observed, now_ms, _insert_rows)
+        write(session, _insert_rows)
 
 
 def _insert_rows(connection: Connection, sql: str, rows: Sequence[Row]) -> None:

@@ -134,7 +134,7 @@ class PostgresReader(Lookups):
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
 
-    async def _fetch(self, sql: str, values: Values) -> Rows:
+    async def fetch(self, sql: str, values: Values) -> Rows:
         loop = asyncio.get_running_loop()
         try:
             async with limit_seconds(COMMIT_SECONDS):

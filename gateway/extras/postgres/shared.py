@@ -15,10 +15,10 @@ from itertools import chain
 from typing import Final
 
 from gateway.base.errors import GatewayError, LedgerUnavailable
+from gateway.base.progress import States
 from gateway.ledger.base import Account, Admission, Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import raise_to, take_hold
-from gateway.ledger.serving.observer import States
 from gateway.ledger.serving.queue import Item, Queue, Report, end_wait, fail_wait
 from gateway.ledger.serving.writer import BUSY_SECONDS, Writer
 

@@ -25,10 +25,9 @@ from gateway.extras.postgres.feed import ChangeFeed
 from gateway.extras.postgres.schema import open_session
 from gateway.extras.postgres.session import Session, describe
 from gateway.extras.postgres.shared import SharedReport
-from gateway.ledger.base import Account
+from gateway.ledger.base import Account, Aside, AsideEnd
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void
-from gateway.ledger.serving.observer import Observations, ObservingEnd
 from gateway.ledger.serving.queue import Item, NotPendingError, RoundEnd
 
 log = logging.getLogger("gateway.ledger")
@@ -86,8 +85,8 @@ class PostgresStore:
     def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
         _ = spawn(self._run(self._work(items, polls=polls), report), name="round")
 
-    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
-        _ = spawn(self._run(self._observe(observed), report), name="observing")
+    def start_aside(self, write: Aside, report: AsideEnd) -> None:
+        _ = spawn(self._run(self._write_aside(write), report), name="aside")
 
     def break_off(self) -> None:
         self._session.break_off()
@@ -139,14 +138,11 @@ class PostgresStore:
                 raise
         return self._session
 
-    async def _observe(self, observed: Observations) -> None:
+    async def _write_aside(self, write: Aside) -> None:
         try:
-            await self._block(self._write_aside, observed)
+            await self._block(lambda: nodes.write_aside(self._connect(), write))
         except psycopg.Error as error:
             raise LedgerError(describe(error)) from error
-
-    def _write_aside(self, observed: Observations) -> None:
-        nodes.write_aside(self._connect(), observed, self._clock())
 
     async def _work(self, items: Sequence[Item], *, polls: bool) -> SharedReport:
         report = SharedReport()

@@ -19,6 +19,7 @@ from __future__ import annotations
 from gateway.extension import Extra
 
 EXTRA = Extra(
+    needs=("observations",),
     words={
         "statement": (
             "Show a calendar month: each account's opening balance, what moved it, and its closing"
@@ -26,5 +27,5 @@ EXTRA = Extra(
         ),
         "usage": "Sum up the requests, tokens and cost of all accounts or of one.",
         "calls": "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
-    }
+    },
 )

@@ -14,6 +14,8 @@ from typing import Final, Literal
 from gateway.base.ids import display, find_first_id
 from gateway.base.money import Tokens
 from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
+from gateway.extras.observations.book import ObservationBook
+from gateway.extras.observations.records import UpstreamFailure
 from gateway.extras.reports.filters import (
     COUNT_FEW,
     IN_RANGE,
@@ -28,8 +30,6 @@ from gateway.extras.reports.filters import (
 )
 from gateway.extras.reports.records import CallFilter, CallView
 from gateway.ledger.call_records import Outcome
-from gateway.ledger.observation_records import UpstreamFailure
-from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, Value, read_script
 
 _SQL: Final = read_script(__file__)
@@ -49,10 +49,6 @@ _ACCOUNT_OF_KEY: Final = "SELECT account_id FROM keys WHERE id = ?"
 
 
 class CallBook(Part):
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
-        self._observations = books.observations
-
     def read_page(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
         """Return the latest calls below an id, including pending ones."""
         chosen = self._find_account(chosen)
@@ -112,7 +108,7 @@ class CallBook(Part):
         if not calls:
             return {}
         request_ids = sorted(call.request_id for call in calls)
-        found = self._observations.read_failures(request_ids[0], request_ids[-1])
+        found = ObservationBook(self._database).read_failures(request_ids[0], request_ids[-1])
         return {one.request_id: one for one in found}
 
     def find_ranges(self, chosen: CallFilter, below_id: str | None) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from gateway.admin.fields import Fields
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
+from gateway.extras.observations.records import UpstreamFailure
 from gateway.extras.reports import views
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.records import (
@@ -25,7 +26,6 @@ from gateway.extras.reports.records import (
 )
 from gateway.extras.reports.statements import StatementBook
 from gateway.extras.reports.usage import UsageBook
-from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.sql.books import Books
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from gateway.base.times import DAY_MS, HOUR_MS, MINUTE_MS
-from gateway.ledger.observation_records import Latency
+from gateway.extras.observations.records import Latency
 
 Dimension = Literal["account", "provider", "model"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.base.ids import find_first_id
+from gateway.extras.observations.records import Latency
 from gateway.extras.reports.filters import IN_RANGE, INDEXES, choose_index
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.trends.records import (
@@ -19,7 +20,6 @@ from gateway.extras.trends.records import (
     count_failing,
     find_slower,
 )
-from gateway.ledger.observation_records import Latency
 from gateway.ledger.sql.database import Part, Value
 
 MAX_CALLS: Final = 40_000

@@ -15,6 +15,8 @@ import orjson
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.config.records import Config
+from gateway.extras.observations.book import KEPT_MS
+from gateway.extras.observations.records import Latency, LatencyCount, measure_latency
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.trends.records import (
     Dimension,
@@ -26,9 +28,7 @@ from gateway.extras.trends.records import (
     count_failing,
     find_slower,
 )
-from gateway.ledger.observation_records import Latency, LatencyCount, measure_latency
 from gateway.ledger.sql.database import Part, Value, read_script
-from gateway.ledger.sql.observations import KEPT_MS
 
 _SQL: Final = read_script(__file__)
 _PLACES: Final[Mapping[Dimension, str]] = {

@@ -7,5 +7,4 @@ queue     holds and settlements that are not committed, and who waits for them; 
           which carries out rounds: what it is given and what it reports
 writer    rounds: when one begins, a batch to commit, what was committed into memory; whether commits
           work: outages, retries and their log lines
-observer  counts of refusals, of calls to providers and of latencies, beside the books
 """

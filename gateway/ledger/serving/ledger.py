@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -21,7 +21,6 @@ from gateway.base.turns import spawn
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
-from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.serving.memory import (
     Memory,
     make_pending_receipt,
@@ -29,7 +28,6 @@ from gateway.ledger.serving.memory import (
     raise_to,
     take_hold,
 )
-from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.queue import Store, fail_wait, find_failure
 from gateway.ledger.serving.writer import Writer
 
@@ -44,11 +42,13 @@ class Reader(Protocol):
 
     async def read_receipt(self, request_id: str) -> Receipt | None: ...
 
-    async def read_refused(self, request_id: str, key_id: str) -> RefusedView | None: ...
-
     async def read_spent(self, key: Key, today: int) -> Spent: ...
 
     async def read_ended_key(self, digest: bytes) -> EndedKey | None: ...
+
+    async def fetch(
+        self, sql: str, values: Mapping[str, str | int]
+    ) -> Iterable[Sequence[str | int]]: ...
 
 
 class ServingLedger:
@@ -76,7 +76,8 @@ class ServingLedger:
         self._queue = writer.queue
         self._health = writer.health
         self._reader = reader
-        self._observer = observer = Observer(store.start_observing, clock)
+        self.at_end: list[Callable[[], Awaitable[object]]] = []
+        """Awaited once the queue is committed, to write what is no part of the books."""
         self._loop = asyncio.get_running_loop()
         # Bound here to spare each request calls that only forward.
         self.find_key = memory.find_key
@@ -88,10 +89,8 @@ class ServingLedger:
         self.look = writer.look
         self.read_spent = reader.read_spent
         self.read_ended_key = reader.read_ended_key
-        self.read_refused = reader.read_refused
-        self.note_refusal = observer.note_refusal
-        self.note_upstream_call = observer.note_upstream_call
-        self.note_latency = observer.note_latency
+        self.fetch = reader.fetch
+        self.start_aside = store.start_aside
 
     @property
     def writable(self) -> bool:
@@ -224,10 +223,11 @@ class ServingLedger:
         return await self._reader.read_receipt(request_id)
 
     async def close(self) -> None:
-        """Commit the queue, or give up after `commit_seconds`; then write the last counts."""
+        """Commit the queue, or give up after `commit_seconds`; then let others write the last of theirs."""
         self._writer.close()
         await self._writer.ended.wait()
-        await self._observer.close()
+        for write in self.at_end:
+            await write()
 
 
 @asynccontextmanager

@@ -15,10 +15,9 @@ from itertools import chain, islice
 from typing import Final, Protocol
 
 from gateway.base.errors import GatewayError, InternalError, LedgerUnavailable
-from gateway.ledger.base import Hold, Settlement
+from gateway.ledger.base import Aside, AsideEnd, Hold, Settlement
 from gateway.ledger.budget_records import Spending
 from gateway.ledger.serving.memory import Snapshot, drop_hold, make_void
-from gateway.ledger.serving.observer import Observations, ObservingEnd
 
 MAX_ITEMS: Final = 512
 """The most items of a batch: 33 columns of 512 rows stay below SQLite's 32,766 parameters."""
@@ -78,8 +77,8 @@ class Store(Protocol):
         `report` is called on the loop with the result, or with the exception of a bug.
         """
 
-    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
-        """Write sums after the round under way. `report` gets None, or why they could not be written."""
+    def start_aside(self, write: Aside, report: AsideEnd) -> None:
+        """Write what is no part of the books, in a transaction of its own after the round under way."""
 
     def break_off(self) -> None:
         """Make a round that hangs fail, if possible."""

@@ -17,8 +17,8 @@ from typing import Final, TypeVarTuple
 
 from gateway.base.deadlines import LATE_SECONDS
 from gateway.base.process import ExitCode
+from gateway.base.progress import States
 from gateway.ledger.serving.memory import Memory, Snapshot
-from gateway.ledger.serving.observer import States
 from gateway.ledger.serving.queue import Item, Queue, Report, Store
 
 log = logging.getLogger("gateway.ledger")

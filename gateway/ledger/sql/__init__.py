@@ -8,5 +8,5 @@ audit       the proof of the books: its checks are in `proof.sql` and `proof_at_
             database has a `proof.sql` of its own
 books       implements `Books`, but for what each database adds: the parts together, and a small one:
             events
-accounts  keys  budgets  entries  receipts  observations    the parts
+accounts  keys  budgets  entries  receipts    the parts
 """

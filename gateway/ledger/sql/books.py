@@ -32,7 +32,6 @@ from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.database import Connection, Database, Part, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
-from gateway.ledger.sql.observations import ObservationBook
 from gateway.ledger.sql.receipts import ReceiptBook
 
 _SQL: Final = read_script(__file__)
@@ -51,8 +50,7 @@ class Books(Database):
         self.budgets = BudgetBook(self)
         self.keys = KeyBook(self, self.budgets)
         self.entries = EntryBook(self)
-        self.observations = ObservationBook(self)
-        self.receipts = ReceiptBook(self, self.observations)
+        self.receipts = ReceiptBook(self)
         self.events = EventBook(self)
 
     @abstractmethod

@@ -99,6 +99,11 @@ class Connection(Protocol):
     def executemany(self, sql: str, rows: Iterable[Values], /) -> object: ...
 
 
+Row = tuple[int | str | None, ...]
+InsertRows = Callable[[Connection, str, Sequence[Row]], None]
+"""Inserts rows after the VALUES of a statement; each database has its own quick way for many rows."""
+
+
 _STATEMENT: Final = re.compile(r"((?:^--: .+\n)+)([^;]+);", re.MULTILINE)
 
 

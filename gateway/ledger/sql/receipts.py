@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.base.ids import display
+from gateway.extension import Told, find_ledger_tables
 from gateway.ledger.call_records import CallDetail, KeyLabel
 from gateway.ledger.records import NotFound
-from gateway.ledger.sql.database import Database, Part, join_parts, sum_parts
-from gateway.ledger.sql.observations import ObservationBook
+from gateway.ledger.sql.database import Part, join_parts, sum_parts
 from gateway.ledger.sql.rows import read_receipt
 
 _LABELS: Final = """
@@ -22,9 +22,18 @@ _PENDING_HOLDS: Final = (
 
 
 class ReceiptBook(Part):
-    def __init__(self, database: Database, observations: ObservationBook) -> None:
-        super().__init__(database)
-        self._observations = observations
+    def find(self, request_id: str, *, account_id: int | None = None) -> CallDetail | Told:
+        """Return a request with its receipt, or what an extra knows of one that has none. Raises NotFound.
+
+        If `account_id` is given, requests of other accounts are treated as unknown.
+        """
+        try:
+            return self.read_detail(request_id, account_id=account_id)
+        except NotFound:
+            for tables in find_ledger_tables().values():
+                if tables.find_refused is not None:
+                    return tables.find_refused(self._database, request_id, account_id)
+            raise
 
     def read_detail(self, request_id: str, *, account_id: int | None = None) -> CallDetail:
         """Return a request with its receipt. Those of other accounts are treated as unknown."""
@@ -32,12 +41,16 @@ class ReceiptBook(Part):
             values = {"id": request_id, "account": account_id}
             labels = self._database.read_one(_LABELS, values)
             receipt = read_receipt(connection, request_id=request_id)
-            failures = self._observations.read_failures(request_id, request_id)
+            told = [
+                one.describe_call(self._database, request_id)
+                for one in find_ledger_tables().values()
+                if one.describe_call is not None
+            ]
         if labels is None or receipt is None:
             raise NotFound("there is no call of that request id")
         account, key_id, key_name, last4 = labels
         key = KeyLabel(key_id, key_name, display(last4, key_id))
-        return CallDetail(account, key, receipt, failures)
+        return CallDetail(account, key, receipt, told)
 
     def measure_pending(self) -> tuple[int, int]:
         """Return how many requests are pending, and the sum of their holds in nano-units."""

@@ -19,7 +19,6 @@ from gateway.base.times import DAY_MS
 from gateway.ledger import budget_records, key_records
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Correction, Receipt, Spent
-from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.records import EntryKind
 from gateway.ledger.serving.memory import KeyRow, Snapshot
 from gateway.ledger.sql.database import (
@@ -251,29 +250,22 @@ class Lookups(ABC):
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
         wanted = {"id": request_id}
-        rows = await self._fetch(_RECEIPT, wanted)
+        rows = await self.fetch(_RECEIPT, wanted)
         # Corrections are read after the request: none is older than its request.
-        return (
-            make_receipt(rows[0], await self._fetch(SQL["corrections"], wanted)) if rows else None
-        )
-
-    async def read_refused(self, request_id: str, key_id: str) -> RefusedView | None:
-        """Return a request of a key if the gateway refused it in the last days, and still has it."""
-        rows = await self._fetch(SQL["refused"], {"id": request_id, "key": key_id})
-        return RefusedView(*rows[0]) if rows else None
+        return make_receipt(rows[0], await self.fetch(SQL["corrections"], wanted)) if rows else None
 
     async def read_spent(self, key: Key, today: int) -> Spent:
         """Return what a key was charged; `today` is counted in UTC days from the epoch."""
-        (row,) = await self._fetch(
+        (row,) = await self.fetch(
             self._SPENT, {"account": key.account.id, "key": key.id, "today": today}
         )
         return Spent(*row)
 
     async def read_ended_key(self, digest: bytes) -> key_records.EndedKey | None:
         """Return when a key that is not in memory ended; None if there never was one."""
-        rows = await self._fetch(_ENDED_KEY, (digest,))
+        rows = await self.fetch(_ENDED_KEY, (digest,))
         return key_records.EndedKey(*rows[0]) if rows else None
 
     @abstractmethod
-    async def _fetch(self, sql: str, values: Values) -> Rows:
+    async def fetch(self, sql: str, values: Values) -> Rows:
         """Return the rows of a statement. Raises LedgerUnavailable."""

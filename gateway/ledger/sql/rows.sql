@@ -15,8 +15,3 @@ SELECT
     coalesce(sum(cost_nano) FILTER (WHERE day > :today - 7), 0),
     coalesce(sum(cost_nano), 0)
 FROM {daily} WHERE account_id = :account AND day > :today - 30 AND key_id = :key;
-
---: refused
-SELECT request_id, name, refused_ms, code, refused.model
-FROM refused JOIN accounts ON accounts.id = account_id
-WHERE request_id = :id AND key_id = :key;

@@ -8,7 +8,7 @@ A budget's sum belongs to the period at the time of the commit. It is added to w
 lasts. When another one has begun, or the clock was set back to an earlier one, it is read anew from
 the requests, so a late settlement or a wrong clock cannot leave it wrong.
 
-Counts beside the books are written in a transaction of their own.
+What extras write beside the books has a transaction of its own.
 """
 
 from __future__ import annotations
@@ -19,17 +19,14 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, cast
 
-from gateway.ledger.base import PENDING, Hold, Settlement, write_end
+from gateway.ledger.base import PENDING, Aside, Hold, Settlement, write_end
 from gateway.ledger.budget_records import Spending, find_span
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.serving.observer import Observations
 from gateway.ledger.serving.queue import Item, NotPendingError
-from gateway.ledger.sql.database import Connection
-from gateway.ledger.sql.observations import write_observations
+from gateway.ledger.sql.database import Connection, Row
 from gateway.ledger.sql.rows import sum_charges
 from gateway.ledger.sqlite.folds import count_and_file
 from gateway.ledger.sqlite.statements import (
-    Row,
     Statement,
     read_rows,
     run_all_rows,
@@ -242,10 +239,10 @@ def _charge_budgets(
     return spendings
 
 
-def write_aside(connection: sqlite3.Connection, observed: Observations, now_ms: int) -> None:
-    """Add the sums to what is stored; no request waits for it."""
+def write_aside(connection: sqlite3.Connection, write: Aside) -> None:
+    """Write what no request waits for."""
     with transaction_aside(connection):
-        write_observations(connection, observed, now_ms, _insert_rows)
+        write(connection, _insert_rows)
 
 
 def _insert_rows(connection: Connection, sql: str, rows: Sequence[Row]) -> None:

@@ -193,7 +193,7 @@ class SqliteReader(Lookups):
         finally:
             await database.close()
 
-    async def _fetch(self, sql: str, values: Values) -> Rows:
+    async def fetch(self, sql: str, values: Values) -> Rows:
         try:
             return list(await self._database.execute_fetchall(sql, values))
         except sqlite3.Error as error:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-Row = tuple[int | str | None, ...]
+from gateway.ledger.sql.database import Row
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
+from gateway.ledger.base import Aside, AsideEnd
 from gateway.ledger.records import FilesLost
-from gateway.ledger.serving.observer import Observations, ObservingEnd
 from gateway.ledger.serving.queue import Item, NotPendingError, Report, RoundEnd
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.files import REASONS, FileWatch, primary_code
@@ -195,18 +195,15 @@ class SqliteStore:
         work = partial(self._work, items=items, now_ms=self._clock(), polls=polls)
         self._thread.start(work, report)
 
-    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
-        work = partial(self._observe, observed=observed, now_ms=self._clock())
-        self._thread.start(work, report)
+    def start_aside(self, write: Aside, report: AsideEnd) -> None:
+        self._thread.start(partial(self._write_aside, write=write), report)
 
     def break_off(self) -> None:
         """Leave it: nothing ends a write to a disk that is frozen."""
 
-    def _observe(
-        self, connection: sqlite3.Connection, *, observed: Observations, now_ms: int
-    ) -> None:
+    def _write_aside(self, connection: sqlite3.Connection, *, write: Aside) -> None:
         self._files.check()
-        write_aside(connection, observed, now_ms)
+        write_aside(connection, write)
 
     def _work(
         self, connection: sqlite3.Connection, *, items: Sequence[Item], now_ms: int, polls: bool

@@ -19,10 +19,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from gateway.base.errors import GatewayError
-from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Aside, AsideEnd, Hold, Key, Settlement
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
-from gateway.ledger.serving.observer import Observations
 from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite.books import run_audit
@@ -81,10 +80,8 @@ class ScriptedStore(SqliteStore):
             timer = loop.call_later(seconds, self._end_round, items, polls, report)
         self._round = timer, report
 
-    def start_observing(
-        self, observed: Observations, report: Callable[[BaseException | None], None]
-    ) -> None:
-        del observed  # it is no part of the books
+    def start_aside(self, write: Aside, report: AsideEnd) -> None:
+        del write  # it is no part of the books
         asyncio.get_running_loop().call_soon(report, None)
 
     def break_off(self) -> None:
@@ -115,7 +112,7 @@ class WatchedLedger(ServingLedger):
         self, store: ScriptedStore, log: Log, make_writer: Callable[..., Writer] = Writer
     ) -> None:
         self.store, memory, nobody = store, Memory(lambda: 0), SimpleNamespace()
-        nobody.read_spent = nobody.read_ended_key = nobody.read_refused = None
+        nobody.read_spent = nobody.read_ended_key = nobody.fetch = None
         memory.apply(self.store.feed.read_all(self.store.connection, 0))
         reader: Any = nobody
         writer = make_writer(store, memory, commit_seconds=COMMIT_SECONDS)

@@ -18,12 +18,13 @@ from gateway.extras.alerts.findings import (
     find_told_events,
     judge_providers,
 )
+from gateway.extras.observations.observer import CallSum, Observations
 from gateway.ledger import budget_records
 from gateway.ledger.budget_records import Allowance, BudgetStanding, Spending, find_span
 from gateway.ledger.records import Actor
-from gateway.ledger.serving.observer import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
+from tests.extras.observations.kit import writing
 from tests.ledger.contract.kit import NOW_MS
 from tests.support.rows import each_row
 from tests.support.settings import load
@@ -113,7 +114,7 @@ def judge(folder: Path, noted: str, node: str) -> str:
             provider, model = name.split("/")
             at = (NOW_MS // 600_000 - int(slots_ago), provider, model)
             sums = Observations(calls={at: CallSum(int(calls), int(failures))})
-            write_aside(books.connection, sums, NOW_MS)
+            write_aside(books.connection, writing(sums, NOW_MS))
         found = judge_providers(books, load(folder, CONFIG + NODES[node]))
     told = [*found.failing.values(), *found.working.values()]
     return ", ".join(told + [f"{name}: unknown" for name in found.unknown]) or "nothing"

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from gateway.admin import observations
+from gateway.admin import asking
 from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import ALERT, Alert
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -53,11 +53,11 @@ def test_a_mismatch_is_told_and_success_is_not(tmp_path: Path) -> None:
     config = load(tmp_path, '[alerts]\ncommand = ["page"]\n')
     with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
         books.accounts.create("a", credit_nano=5, operator=False)
-        assert observations.run_audit(books, config).ok
+        assert asking.run_audit(books, config).ok
         assert AlertBook(books).read_latest(9) == []
         with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection, connection:
             connection.execute("UPDATE accounts SET balance_nano = 6")
-        assert not observations.run_audit(books, config).ok
+        assert not asking.run_audit(books, config).ok
         (told,) = AlertBook(books).read_latest(9)
     assert (told.kind, told.channel) == ("audit_mismatch", "command")
     assert ALERT.describe(told)["text"] == told.text

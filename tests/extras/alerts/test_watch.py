@@ -25,12 +25,13 @@ from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.watch import Watch
+from gateway.extras.observations.observer import CallSum, Observations
 from gateway.ledger.budget_records import BudgetStanding
-from gateway.ledger.serving.observer import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.extras.alerts.test_findings import Budget, Standing
+from tests.extras.observations.kit import writing
 from tests.support.cli import Answer, run_here
 from tests.support.process import GatewayProcess, free_port
 from tests.support.served import HOLDER, Served, open_served, prepare
@@ -121,7 +122,7 @@ async def test_a_failing_provider_and_its_recovery_are_told(tmp_path: Path) -> N
     def note(books: SqliteBooks, failures: int, calls: int, slots: int = 0) -> None:
         slot = unix_ms() // 600_000 + slots
         sums = Observations(calls={(slot, "demo", "echo"): CallSum(calls, failures)})
-        write_aside(books.connection, sums, unix_ms())
+        write_aside(books.connection, writing(sums, unix_ms()))
 
     with listen() as receiver:
         async with watch(tmp_path, receiver, seed=lambda books: note(books, 3, 3, -1)) as served:

@@ -15,6 +15,7 @@ import pytest
 from gateway.admin.fields import name_process
 from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_version
 from gateway.config.records import Reload
+from gateway.extras.observations.book import ObservationBook
 from gateway.extras.operations import needs
 from gateway.extras.operations.needs import list_needs
 from gateway.extras.reports.ranks import RankBook
@@ -57,7 +58,7 @@ PROVIDER_FIELDS: Final = LOAD_FIELDS | {
 @pytest.fixture
 async def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Console]:
     """A gateway that writes its counts of calls and refusals at once."""
-    monkeypatch.setattr("gateway.ledger.serving.observer.WRITE_SECONDS", 0.02)
+    monkeypatch.setattr("gateway.extras.observations.observer.WRITE_SECONDS", 0.02)
     async with open_console(tmp_path, more=MORE) as console:
         yield console
 
@@ -86,8 +87,8 @@ async def wait_counted(console: Console, *, calls: int = 0, refusals: int = 0) -
 
     def are_counted() -> bool:
         with console.open_books() as books:
-            seen = books.observations.read_upstream()
-            refused = books.observations.read_refusals(None, 0)
+            seen = ObservationBook(books).read_upstream()
+            refused = ObservationBook(books).read_refusals(None, 0)
         counted = (sum(one.today.calls for one in seen), sum(one.count for one in refused))
         return counted == (calls, refusals)
 

@@ -29,8 +29,8 @@ from gateway.extras.monitor.snapshot import (
     describe,
 )
 from gateway.extras.monitor.verbs import look
+from gateway.extras.observations.records import CallSums, UpstreamView
 from gateway.extras.operations.health import judge
-from gateway.ledger.observation_records import CallSums, UpstreamView
 from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
 from tests.support.cli import CONFIG, make_cli
 from tests.support.rows import each_row

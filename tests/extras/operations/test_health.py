@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.extras.observations.records import CallSums, UpstreamView
 from gateway.extras.operations.health import Pause, State, judge
-from gateway.ledger.observation_records import CallSums, UpstreamView
-from tests.ledger.contract.test_costs import make_failure
+from tests.extras.observations.kit import make_failure
 from tests.support.rows import each_row
 
 NONE: Final = CallSums()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.base.times import DAY_MS
+from gateway.extras.observations.book import ObservationBook
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.schema import open_session
 from gateway.extras.reports.calls import CallBook
@@ -118,9 +119,9 @@ def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable
         ),
         "events": partial(_search_events, books, None),
         "events, searched": partial(_search_events, books, "account-77"),
-        "refusals": lambda: books.observations.read_refusals(None, month_ms),
-        "refusals of one": lambda: books.observations.read_refusals(account, month_ms),
-        "providers": books.observations.read_upstream,
+        "refusals": lambda: ObservationBook(books).read_refusals(None, month_ms),
+        "refusals of one": lambda: ObservationBook(books).read_refusals(account, month_ms),
+        "providers": ObservationBook(books).read_upstream,
     }
 
 

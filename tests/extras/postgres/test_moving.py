@@ -17,11 +17,12 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 from gateway.admin import keys
 from gateway.base.money import NANO
 from gateway.base.times import DAY_MS
+from gateway.extras.observations.records import UpstreamFailure
+from gateway.extras.observations.serving import observe
 from gateway.extras.postgres.books import OF_NODES, TABLES
 from gateway.extras.postgres.nodes import register
 from gateway.extras.postgres.schema import SHAPE, open_session
 from gateway.ledger.budget_records import Allowance
-from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
 from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord
 from gateway.ledger.sql.books import Books
@@ -65,9 +66,10 @@ async def make_history(path: Path) -> None:
         billed = settlement(7, provider_cost_nano=4, reported_cost_nano=5)
         await ledger.settle(ledger.hold(key, admission()), billed)
         await ledger.settle(ledger.hold(key, replace(admission(), model="other")), void())
-        ledger.note_refusal(1, "model_not_allowed", "m", "req_3")
-        ledger.note_latency(1, "p", "m", NOW_MS, first_byte_ms=20, total_ms=700)
-        ledger.note_upstream_call(
+        observer = observe(ledger)
+        observer.note_refusal(1, "model_not_allowed", "m", "req_3")
+        observer.note_latency(1, "p", "m", NOW_MS, first_byte_ms=20, total_ms=700)
+        observer.note_upstream_call(
             "p", "m", UpstreamFailure(NOW_MS, "req_1", None, "no", "https://x")
         )
     with SqliteBooks(path, clock=lambda: LATER_MS) as books:

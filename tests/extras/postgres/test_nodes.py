@@ -16,6 +16,7 @@ import pytest
 
 from gateway.base.process import find_version
 from gateway.base.times import unix_ms
+from gateway.extras.observations.observer import CallSum, Observations, RefusalSum
 from gateway.extras.postgres import feed as feeds
 from gateway.extras.postgres import nodes as module
 from gateway.extras.postgres import session as sessions
@@ -32,12 +33,11 @@ from gateway.extras.postgres.nodes import (
 )
 from gateway.extras.postgres.session import Cursor, Session, connect
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.observer import CallSum, Observations, RefusalSum
 from gateway.ledger.sql.database import Values
+from tests.extras.observations.kit import make_failure, writing
 from tests.extras.postgres.databases import CUT_OFF, ask, stop_clock, wait_for_lock
 from tests.extras.postgres.test_months import END, ROW
 from tests.ledger.contract.kit import NOW_MS
-from tests.ledger.contract.test_costs import make_failure
 
 AGO = "UPDATE nodes SET {0} = clock_timestamp() - INTERVAL '{1} s' WHERE id = ?"
 SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
@@ -336,22 +336,19 @@ def observe(codes: list[str]) -> Observations:
 def test_a_failure_undoes_all(session: Session) -> None:
     session.run("ALTER TABLE upstream_failures RENAME TO gone")
     with pytest.raises(psycopg.Error):
-        write_aside(session, observe(["x"]), NOW_MS)
+        write_aside(session, writing(observe(["x"]), NOW_MS))
     assert not session.in_transaction
     assert session.execute("SELECT count(*) FROM refusals").fetchall() == [(0,)]
 
 
-def test_others_wait_for_a_process_that_is_stopped_for_seconds_alone(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_wait_for_a_process_that_is_stopped_for_seconds_alone(session: Session) -> None:
     """Its transaction has rows that they write, before their own next rounds."""
     timeouts: list[object] = []
 
     def look(connection: Session, *_: object) -> None:
         timeouts.append(connection.execute("SHOW idle_in_transaction_session_timeout").fetchone())
 
-    monkeypatch.setattr(module, "write_observations", look)
-    write_aside(session, observe(["x"]), NOW_MS)
+    write_aside(session, look)
     assert timeouts == [("2s",)]
 
 
@@ -363,7 +360,7 @@ def test_nodes_that_write_the_same_sums_wait_for_nobody_in_a_circle(ledger_url: 
             for _ in range(20):
                 while True:  # as the observer does
                     with suppress(psycopg.errors.LockNotAvailable):
-                        write_aside(session, observe(codes), NOW_MS)
+                        write_aside(session, writing(observe(codes), NOW_MS))
                         break
 
     with ThreadPoolExecutor(2) as threads:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.base.times import DAY_MS
+from gateway.extras.observations.serving import observe
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.ranks import RankBook
 from gateway.extras.reports.records import CallFilter, UsageFilter
 from gateway.extras.reports.usage import UsageBook
+from tests.extras.observations.test_book import FAILURES
 from tests.ledger.contract import conftest
 from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
 from tests.ledger.contract.test_audit import KEYS, SUM_NANO, TODAY, spend
-from tests.ledger.contract.test_books import FAILURES
 
 place: Final = conftest.place
 pytest_generate_tests: Final = conftest.pytest_generate_tests
@@ -45,8 +46,9 @@ async def test_a_call_is_found_with_its_last_failure(place: Place) -> None:
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
         await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(77))
+        observer = observe(ledger)
         for failure in FAILURES:
-            ledger.note_upstream_call("p", "m", failure)
+            observer.note_upstream_call("p", "m", failure)
     with place.open_books() as books:
         calls = CallBook(books)
         (call,) = calls.read_page(CallFilter(), None, 5)

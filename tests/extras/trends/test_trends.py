@@ -16,20 +16,21 @@ from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.config.records import Config
 from gateway.extras.console.errors import ConsoleError
 from gateway.extras.console.fields import Query
+from gateway.extras.observations.book import KEPT_MS
+from gateway.extras.observations.observer import Observations
+from gateway.extras.observations.records import Latency
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.trends import rows
 from gateway.extras.trends.book import TrendBook
 from gateway.extras.trends.console import read_span
 from gateway.extras.trends.records import Trends, find_slower
 from gateway.ledger.call_records import Outcome
-from gateway.ledger.observation_records import Latency
 from gateway.ledger.records import Refused
-from gateway.ledger.serving.observer import Observations
-from gateway.ledger.sql.observations import KEPT_MS
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from tests.extras.console.calls import NOON_MS, Past, add_calls
+from tests.extras.observations.kit import writing
 from tests.support.settings import load
 
 PROVIDERS: Final = {"quick": "steady", "large": "sluggish", "small": "sluggish"}
@@ -60,7 +61,7 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteBooks]:
                     )
                     observed.latencies.setdefault(place, []).extend(times)
         with closing(connect(path)) as connection:
-            write_aside(connection, observed, END_MS)
+            write_aside(connection, writing(observed, END_MS))
         yield books
 
 

@@ -6,15 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
-from typing import Final
 
 import pytest
 
-from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.records import Conflict, EntryView, NotFound, Refused
 from gateway.ledger.sql.books import Books
 from tests.ledger.contract.kit import (
-    NOW_MS,
     Place,
     admission,
     find_key,
@@ -70,15 +67,6 @@ def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
         assert [one.operator for one in books.accounts.read_all()] == [False, True, True]
 
 
-FAILURES: Final = (
-    UpstreamFailure(NOW_MS, "req_1", 401, "status 401: the key is refused", "https://api/v1/chat"),
-    UpstreamFailure(NOW_MS, "req_1", None, "connect: Connection refused", "https://spare/v1/chat"),
-    UpstreamFailure(
-        NOW_MS + 1, "req_1", 400, "status 400", "https://api/v1/chat", "t", "c", "p", rejected=True
-    ),
-)
-
-
 async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> None:
     """Those of another account than the one that is asked for are unknown."""
     digest, other = place.seed(), place.add_account("b")
@@ -86,15 +74,12 @@ async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> 
         key = find_key(ledger, digest)
         await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(77))
         told = await read_receipt(ledger, "req_1")
-        for failure in (*FAILURES, replace(FAILURES[0], request_id="req_3")):
-            ledger.note_upstream_call("p", "m", failure)
     with place.open_books() as books:
         books.entries.post("a", "correction", 7, note="too dear", request_id="req_1")
         detail = books.receipts.read_detail("req_1", account_id=books.accounts.find_id("a"))
         assert (detail.account, detail.key.id) == ("a", key_id_of(digest))
         assert replace(detail.receipt, corrections=()) == told
         assert [one.note for one in detail.receipt.corrections] == ["too dear"]
-        assert detail.failures == FAILURES
         assert books.receipts.read_detail("req_1") == detail
         for wanted, account_id in (("req_1", other), ("req_2", None)):
             with pytest.raises(NotFound, match="no call of that request id"):

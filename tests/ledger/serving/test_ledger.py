@@ -13,16 +13,14 @@ from typing import Final
 import pytest
 
 from gateway.base.errors import LedgerUnavailable
-from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.base import Account, Aside, AsideEnd, Key, Line
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey, KeyTerms
-from gateway.ledger.observation_records import RefusedView
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving import ledger as ledgers
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
-from gateway.ledger.serving.observer import Observations, ObservingEnd
 from gateway.ledger.serving.queue import Item, Report, RoundEnd
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite import schema
@@ -50,8 +48,8 @@ class Rounds:
             told = self.decide(items[0])
         asyncio.get_running_loop().call_later(0.01, report, told)
 
-    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
-        del observed
+    def start_aside(self, write: Aside, report: AsideEnd) -> None:
+        del write
         report(None)
 
     def break_off(self) -> None:
@@ -65,8 +63,8 @@ class Rounds:
         del key, today
         raise NotImplementedError
 
-    async def read_refused(self, request_id: str, key_id: str) -> RefusedView | None:
-        del request_id, key_id
+    async def fetch(self, sql: str, values: object) -> list[list[str | int]]:
+        del sql, values
         raise NotImplementedError
 
     async def read_ended_key(self, digest: bytes) -> EndedKey | None:

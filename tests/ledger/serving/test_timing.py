@@ -9,10 +9,9 @@ from contextlib import closing
 import pytest
 
 from gateway.base.errors import LedgerUnavailable
-from gateway.ledger.base import COMMIT_SECONDS, Account, Hold, Key, Line
+from gateway.ledger.base import COMMIT_SECONDS, Account, Aside, AsideEnd, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, take_hold
-from gateway.ledger.serving.observer import Observations, ObservingEnd
 from gateway.ledger.serving.queue import LINGER_SECONDS, MAX_ITEMS, Item, Report, RoundEnd, Store
 from gateway.ledger.serving.writer import POLL_SECONDS, RETRY_SECONDS, SHARE_SECONDS, Writer
 from tests.api.lives.loop import VirtualLoop
@@ -33,8 +32,8 @@ class PlayedStore(Store):
         self.begun.append((asyncio.get_running_loop().time(), list(items), polls))
         self.reports.append(report)
 
-    def start_observing(self, observed: Observations, report: ObservingEnd) -> None:
-        raise AssertionError(observed, report)
+    def start_aside(self, write: Aside, report: AsideEnd) -> None:
+        raise AssertionError(write, report)
 
     def break_off(self) -> None:
         self.broken_off += 1

@@ -12,9 +12,9 @@ import pytest
 
 from gateway.base.errors import InternalError, LedgerUnavailable
 from gateway.base.process import ExitCode
+from gateway.base.progress import REPEAT_SECONDS
 from gateway.ledger.base import Key
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.observer import REPEAT_SECONDS
 from gateway.ledger.serving.writer import BUSY_SECONDS, RETRY_SECONDS, Health
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite

@@ -14,11 +14,12 @@ from typing import Final
 from gateway.admin import keys
 from gateway.base.ids import find_first_id
 from gateway.base.money import NANO, Tokens
+from gateway.extras.observations.records import UpstreamFailure
+from gateway.extras.observations.serving import observe
 from gateway.extras.signins import signin
 from gateway.ledger.budget_records import Allowance
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -70,7 +71,7 @@ def _observe(ledger: ServingLedger, failed_id: str) -> None:
 
     One failure is that of a call.
     """
-    now_ms = time.time_ns() // 1_000_000
+    now_ms, observer = time.time_ns() // 1_000_000, observe(ledger)
     url = "https://api.example.com/v1/chat/completions"
     for model, calls, failures in (
         ("gpt-5.5", 240, 0),
@@ -81,13 +82,13 @@ def _observe(ledger: ServingLedger, failed_id: str) -> None:
             reason = "status 401 invalid_api_key: the provider refuses our key"
             request_id = f"req_{number:028x}" if number else failed_id
             failure = UpstreamFailure(now_ms, request_id, 401, reason, url)
-            ledger.note_upstream_call("demo", model, failure if number < failures else None)
+            observer.note_upstream_call("demo", model, failure if number < failures else None)
     ids = {one.name: one.id for one in ledger.accounts()}
     for number in range(200):
         model = "gpt-5.4-mini" if number < 10 else "gpt-5.5"  # which is the slower one
         place = ids[HOLDER if number % 3 else OTHER], "demo", model
         took_ms = 300 + 17 * number
-        ledger.note_latency(*place, now_ms, first_byte_ms=took_ms, total_ms=9 * took_ms)
+        observer.note_latency(*place, now_ms, first_byte_ms=took_ms, total_ms=9 * took_ms)
     for name, code, model, count in (
         (HOLDER, "rate_limit_exceeded", "", 3),
         (HOLDER, "model_not_allowed", "gpt-5.5", 1),
@@ -97,7 +98,7 @@ def _observe(ledger: ServingLedger, failed_id: str) -> None:
         for number in range(count):
             account_id = None if name is None else ids[name]
             request_id = f"{find_first_id(now_ms)}{number:016x}"
-            ledger.note_refusal(account_id, code, model, request_id, named=model)
+            observer.note_refusal(account_id, code, model, request_id, named=model)
 
 
 def seed_long(books: SqliteBooks) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 from playwright.async_api import Page, Route
 
+from gateway.extras.observations.book import ObservationBook
 from tests.extras.console.browser.kit import Site, wait_for_title
 from tests.extras.console.kit import API, Console
 from tests.support.process import GatewayProcess
@@ -120,7 +121,7 @@ async def test_a_search_finds_a_refused_request(site: Site, console: Console) ->
 
     def is_kept() -> bool:
         with console.open_books() as books:
-            latest = books.observations.read_refused(None, 0, 1)
+            latest = ObservationBook(books).read_refused(None, 0, 1)
         return [one.request_id for one in latest] == [request_id]
 
     await until(is_kept, "the refusal")

@@ -16,8 +16,9 @@ import pytest_asyncio
 from gateway.admin import keys
 from gateway.base.ids import find_first_id
 from gateway.base.money import NANO
+from gateway.extras.observations.records import UpstreamFailure
+from gateway.extras.observations.serving import observe
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.observation_records import UpstreamFailure
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -102,7 +103,7 @@ async def _observe_later(path: Path, names: list[str]) -> None:
 def _observe(ledger: ServingLedger, names: list[str]) -> None:
     """Note calls to all models, a few of which fail in long words, their times, and refusals."""
     chance = random.Random(5)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms, observer = time.time_ns() // 1_000_000, observe(ledger)
     ids = {one.name: one.id for one in ledger.accounts()}
     for model in MODELS:
         provider, _, there = model.partition("/")
@@ -110,14 +111,14 @@ def _observe(ledger: ServingLedger, names: list[str]) -> None:
         for number in range(200):
             words = "status 503: the service is overloaded, or not ready yet"
             failure = UpstreamFailure(now_ms, f"req_{number:028x}", 503, words, url)
-            ledger.note_upstream_call(provider, there, None if number % 9 else failure)
+            observer.note_upstream_call(provider, there, None if number % 9 else failure)
             place = ids[names[chance.randrange(len(names))]], provider, there
             took_ms = chance.randrange(200, 9000)
-            ledger.note_latency(*place, now_ms, first_byte_ms=took_ms // 3, total_ms=took_ms)
+            observer.note_latency(*place, now_ms, first_byte_ms=took_ms // 3, total_ms=took_ms)
     for name in names:
         for code in CODES:
             request_id = f"{find_first_id(now_ms)}{chance.randrange(10**15):016x}"
-            ledger.note_refusal(ids[name], code, MODELS[0], request_id, named=MODELS[0])
+            observer.note_refusal(ids[name], code, MODELS[0], request_id, named=MODELS[0])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -1,4 +1,4 @@
-"""Counts for operators and the log line of each request, without a word of what was said."""
+"""The log line of each request, without a word of what was said."""
 
 from __future__ import annotations
 
@@ -19,47 +19,9 @@ from gateway.base.times import HOUR_MS
 from gateway.base.usage import MissingUsages
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.observation_records import UpstreamView
-from gateway.ledger.opening import open_books
 from gateway.server.log import AccessLog, describe_call
 from tests.support import records
-from tests.support.chat import say
-from tests.support.config import UPSTREAM_NAME
-from tests.support.replies import completion, error_reply, json_reply
 from tests.support.rows import each_row
-from tests.support.seed import Caller
-from tests.support.stage import Stage
-from tests.support.waiting import until
-
-
-async def test_the_calls_of_providers_are_counted(stage: Stage, spare: Caller) -> None:
-    """Replies have a time; rejections are calls, but no failures; what was admitted is no refusal."""
-    pair, whole = stage.fresh("pair"), stage.fresh("brisk")
-    stage.beta.always(json_reply(completion()))
-    stage.alpha.play(json_reply(completion()), error_reply(400), error_reply(500))
-    for model in (whole, whole, pair):
-        await stage.chat(say(model), key=spare.key)
-    whole, pair = (one.replace("/", "-") for one in (whole, pair))
-    with open_books(stage.books.path) as books:
-
-        def find() -> dict[str, UpstreamView]:
-            return {one.provider: one for one in books.observations.read_upstream()}
-
-        await until(lambda: f"{pair}-beta" in find(), "the counts")
-        seen = find()
-        for name, calls, failures in (
-            (f"{whole}-alpha", 2, 0), (f"{pair}-alpha", 1, 1), (f"{pair}-beta", 1, 0)
-        ):  # fmt: skip
-            assert (seen[name].today.calls, seen[name].today.failures) == (calls, failures)
-            times = [
-                (one.firsts, one.totals)
-                for one in books.observations.read_latencies("route", 0, 10**6)
-                if one.name == (name, UPSTREAM_NAME)
-            ]
-            assert sum(totals for _, totals in times) == calls - (name != f"{pair}-beta")
-            assert sum(firsts for firsts, _ in times) == sum(totals for _, totals in times)
-        kept = books.observations.read_refusals(books.accounts.find_id(spare.account), 0)
-    assert kept == []
 
 
 @each_row(

@@ -8,43 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.base.progress import States
 from gateway.base.times import HOUR_MS
-from gateway.ledger.observation_records import SLOT_MS, UpstreamFailure
+from gateway.extras.observations.records import SLOT_MS, UpstreamFailure
+from gateway.ledger.base import AsideEnd
 
 log = logging.getLogger("gateway.ledger")
-
-REPEAT_SECONDS: Final = 60
-"""How long a logged state is not logged again, however often it comes and goes."""
-
-
-class States:
-    """Log lines for states that come and go: one when a state begins, and one in a minute at most.
-
-    A state is noted repeatedly while it lasts, so a lasting state is always logged in the end.
-    """
-
-    def __init__(self, present: str) -> None:
-        self.logged = present
-        self._logged_seconds: dict[str, float] = {}
-
-    def note(
-        self, state: str, now_seconds: float, tell: Callable[..., object], *words: object
-    ) -> None:
-        """Call `tell` with the words if it is time to."""
-        if state == self.logged:
-            return
-        # A later note logs a state suppressed here, if it lasts until then.
-        if now_seconds - self._logged_seconds.get(state, -math.inf) >= REPEAT_SECONDS:
-            self.logged, self._logged_seconds[state] = state, now_seconds
-            tell(*words)
-
 
 RefusalKey = tuple[int, int | None, str, str]
 """Hour, account id, code, model."""
@@ -110,9 +85,6 @@ class Observations:
                 kept += times
 
 
-ObservingEnd = Callable[[BaseException | None], None]
-"""Gets None, or why the sums could not be written."""
-
 WRITE_SECONDS: Final = 2.0
 """How long sums wait to be written. A kill loses the sums of this time."""
 CLOSE_SECONDS: Final = 1.0
@@ -132,12 +104,11 @@ class Observer:
     """Only the event loop uses the counts. The thread gets sums that no longer change."""
 
     def __init__(
-        self, write: Callable[[Observations, ObservingEnd], None], clock: Callable[[], int]
+        self, write: Callable[[Observations, AsideEnd], None], clock: Callable[[], int]
     ) -> None:
-        """`write` begins to write sums, as `Store.start_observing` does."""
+        """`write` begins to write sums, and reports as `Store.start_aside` does."""
         self._start_writing = write
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
         self._sums = Observations()
         self._refused = Counter[int]()
         self._under_way = Observations()
@@ -229,7 +200,7 @@ class Observer:
             self._timer.cancel()
 
     def _schedule(self) -> None:
-        self._timer = self._loop.call_later(WRITE_SECONDS, self._write)
+        self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._write)
 
     def _write(self) -> None:
         self._timer = None
@@ -246,14 +217,15 @@ class Observer:
 
     def _take_over(self, report: BaseException | None) -> None:
         """Forget the written sums; after a failure add them back and try again later."""
+        now_seconds = asyncio.get_running_loop().time()
         if report is not None:
             self._under_way.add(self._sums)
             self._sums = self._under_way
-            self._states.note("fails", self._loop.time(), log.warning, COUNTLESS, report)
+            self._states.note("fails", now_seconds, log.warning, COUNTLESS, report)
             if self._timer is None:
                 self._schedule()
         else:
-            self._states.note("works", self._loop.time(), lambda: None)
+            self._states.note("works", now_seconds, lambda: None)
         self._is_failing = report is not None
         self._under_way = Observations()
         self._written.set()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Final
 
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
-from gateway.ledger.observation_records import (
+from gateway.extras.observations.records import (
     EDGES_MS,
     SLOT_MS,
     CallSums,
@@ -25,10 +25,10 @@ from gateway.ledger.observation_records import (
     UpstreamView,
 )
 from gateway.ledger.records import NotFound
-from gateway.ledger.sql.database import Connection, Part, read_script
+from gateway.ledger.sql.database import Connection, InsertRows, Part, Row, read_script
 
 if TYPE_CHECKING:  # commands do without what serves
-    from gateway.ledger.serving.observer import LatencyKey, Observations, RefusedRow
+    from gateway.extras.observations.observer import LatencyKey, Observations, RefusedRow
 
 KEPT_MS: Final = 31 * DAY_MS
 """How long counts are kept: "the last 30 days", and the day that goes on."""
@@ -43,9 +43,8 @@ REFUSED_OF_ACCOUNT_A_DAY: Final = 1000
 others."""
 
 _SQL: Final = read_script(__file__)
-Row = tuple[int | str | None, ...]
-InsertRows = Callable[[Connection, str, Sequence[Row]], None]
-"""Inserts rows after the VALUES of a statement; each database has its own quick way for many rows."""
+REFUSED: Final = _SQL["refused request"]
+"""The request of a key that was refused, if it is kept; `serving` reads it beside the books."""
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE request_id < ?"
 _LIMIT_REFUSED_OF_ACCOUNT: Final = _SQL["limit refused"].format(chosen="account_id = :account")
 _LIMIT_REFUSED_OF_ALL: Final = _SQL["limit refused"].format(chosen="TRUE")
@@ -57,7 +56,7 @@ _FORGET: Final = (
 
 
 def write_observations(
-    connection: Connection, observed: Observations, now_ms: int, insert_rows: InsertRows
+    connection: Connection, insert_rows: InsertRows, *, observed: Observations, now_ms: int
 ) -> None:
     """Add the sums to what is stored, inside a transaction, and forget what is old."""
     refusals = [(*key, *astuple(one)) for key, one in observed.refusals.items()]

@@ -1,6 +1,4 @@
-"""The serving process as operators see it: what it refused, audits, and requested reloads.
-
-Extras are told of an audit that fails.
+"""Audits, of which extras are told if they fail, and requests to the serving process for a reload.
 
 A reload reads gateway.toml again. The question is SIGHUP. The answer is an event, so it is kept,
 however the question was asked. Others may serve from the same ledger, each with a gateway.toml of
@@ -17,38 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.admin.fields import Fields, name_process
+from gateway.admin.fields import name_process
 from gateway.base.progress import Progress, ignore
 from gateway.base.times import unix_ms
 from gateway.config.records import Config, Reload
 from gateway.extension import find_extras
-from gateway.ledger.call_records import CallDetail
-from gateway.ledger.observation_records import RefusedView
-from gateway.ledger.records import SYSTEM, Actor, AuditReport, NotFound
+from gateway.ledger.records import SYSTEM, Actor, AuditReport
 from gateway.ledger.sql.books import Books
-
-REFUSED: Final = Fields[RefusedView](
-    ("state", lambda _: "refused"),
-    *("request_id", "account", "at_ms", "code", "model"),
-    table=(("REFUSED UTC", "at_ms"), "account", "code", ("MODEL", "model"), ("ID", "request_id")),
-)
-
-
-def find_call(
-    books: Books, request_id: str, *, account_id: int | None = None
-) -> CallDetail | RefusedView:
-    """Return a request with its receipt, or the record of its refusal. Raises NotFound.
-
-    If `account_id` is given, requests of other accounts are treated as unknown.
-    """
-    try:
-        return books.receipts.read_detail(request_id, account_id=account_id)
-    except NotFound:
-        return books.observations.find_refused(request_id, account_id=account_id)
-
-
-LATEST: Final = 20
-"""Rows of the latest that are listed, such as refused requests, so that they fit on a screen."""
 
 
 def run_audit(books: Books, config: Config, progress: Progress = ignore) -> AuditReport:

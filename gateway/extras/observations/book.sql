@@ -1,4 +1,4 @@
--- Statements of `observations`. An INSERT of many rows has no values: they are put in behind VALUES.
+-- Statements of `book`. An INSERT of many rows has no values: they are put in behind VALUES.
 
 -- What is stored stays, unless the new row is as late or later: several gateways write their sums when
 -- they get to it.
@@ -125,3 +125,6 @@ FROM (
         AND (:account IS NULL OR account_id = :account)
     GROUP BY account_id, provider, upstream_model, bucket
 ) AS sums LEFT JOIN accounts ON accounts.id = account_id;
+
+--: refused request
+SELECT request_id, refused_ms, code, model FROM refused WHERE request_id = :id AND key_id = :key;

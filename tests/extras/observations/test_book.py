@@ -1,0 +1,178 @@
+"""What is counted beside the books, in each implementation of the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from gateway.base.ids import make_request_id
+from gateway.base.times import DAY_MS
+from gateway.extension import Told
+from gateway.extras.observations.book import REFUSED, ObservationBook
+from gateway.extras.observations.records import (
+    CallSums,
+    Latency,
+    LatencyCount,
+    RefusedView,
+    UpstreamFailure,
+    UpstreamView,
+    measure_latency,
+)
+from gateway.extras.observations.serving import observe
+from gateway.ledger.records import NotFound
+from tests.extras.observations.kit import make_failure
+from tests.ledger.contract import conftest
+from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
+
+place: Final = conftest.place
+pytest_generate_tests: Final = conftest.pytest_generate_tests
+
+MADE: Final = frozenset({"failures"})
+FAILURES: Final = (
+    UpstreamFailure(NOW_MS, "req_1", 401, "status 401: the key is refused", "https://api/v1/chat"),
+    UpstreamFailure(NOW_MS, "req_1", None, "connect: Connection refused", "https://spare/v1/chat"),
+    UpstreamFailure(
+        NOW_MS + 1, "req_1", 400, "status 400", "https://api/v1/chat", "t", "c", "p", rejected=True
+    ),
+)
+
+
+async def test_a_call_is_found_with_its_failures(place: Place) -> None:
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key, observer = find_key(ledger, digest), observe(ledger)
+        await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(77))
+        for failure in (*FAILURES, replace(FAILURES[0], request_id="req_3")):
+            observer.note_upstream_call("p", "m", failure)
+    with place.open_books() as books:
+        assert ObservationBook(books).read_failures("req_1", "req_1") == FAILURES
+        (told,) = books.receipts.read_detail("req_1").told
+        assert [title for title, _ in told.lines] == ["failure", "failure", "rejected"]
+        assert told.lines[2][1] == "status 400 (type t, code c, param p) at https://api/v1/chat"
+
+
+async def test_a_refused_request_is_found_in_the_place_of_a_receipt(place: Place) -> None:
+    place.seed()
+    request_id = make_request_id(NOW_MS)
+    async with place.serve() as ledger:
+        observe(ledger).note_refusal(1, "model_not_found", "", request_id, named="m")
+    with place.open_books(now_ms=NOW_MS) as books:
+        found = books.receipts.find(request_id)
+        assert isinstance(found, Told)
+        assert (found.members["state"], found.members["model"]) == ("refused", "m")
+        with pytest.raises(NotFound, match="no request that was refused"):
+            books.receipts.find(request_id, account_id=2)
+
+
+def read_upstream(place: Place, now_ms: int = NOW_MS) -> list[UpstreamView]:
+    with place.open_books(now_ms=now_ms) as books:
+        return ObservationBook(books).read_upstream()
+
+
+async def test_a_refused_request_is_found_by_its_id_for_a_week(place: Place) -> None:
+    """It is found by its account and by operators; none without a valid key is kept."""
+    place.seed()
+    other = place.add_account("b")
+    with place.open_books() as books:
+        ann = books.accounts.find_id("a")
+    made = []
+    for days in (0, 6, 8):
+        now_ms = NOW_MS + days * DAY_MS
+        made.append(make_request_id(now_ms))
+        async with place.serve(now_ms=now_ms) as ledger:
+            observe(ledger).note_refusal(
+                ann, "model_not_found", "", made[-1], named="no/such", key_id="key_1"
+            )
+            observe(ledger).note_refusal(None, "invalid_api_key", "", make_request_id(now_ms))
+    async with place.serve() as ledger:
+        kept_ms = NOW_MS + 8 * DAY_MS
+        for request_id, key_id, known in (
+            (made[-1], "key_2", []),
+            (made[0], "key_1", []),
+            (made[-1], "key_1", [(made[-1], kept_ms, "model_not_found", "no/such")]),
+        ):
+            asked = await ledger.fetch(REFUSED, {"id": request_id, "key": key_id})
+            assert list(map(tuple, asked)) == known
+    now_ms = NOW_MS + 8 * DAY_MS
+    with place.open_books(now_ms=now_ms) as books:
+        kept = ObservationBook(books).read_refused(ann, 0, 20)
+        assert [one.request_id for one in kept] == made[:0:-1]
+        assert ObservationBook(books).read_refused(None, 0, 20) == kept
+        assert ObservationBook(books).read_refused(None, now_ms, 20) == kept[:1]
+        assert ObservationBook(books).read_refused(other, 0, 20) == []
+        assert ObservationBook(books).find_refused(made[-1]) == kept[0]
+        found = ObservationBook(books).find_refused(made[-1], account_id=ann)
+        assert found == RefusedView(made[-1], "a", now_ms, "model_not_found", "no/such")
+        for wanted, account_id in ((made[0], ann), (made[-1], other)):
+            with pytest.raises(NotFound, match="no request that was refused"):
+                ObservationBook(books).find_refused(wanted, account_id=account_id)
+
+
+async def test_no_account_pushes_out_all_refused_requests_of_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The latest ones of each day are kept, and fewer of one account than of all."""
+    monkeypatch.setattr("gateway.extras.observations.book.REFUSED_A_DAY", 4)
+    monkeypatch.setattr("gateway.extras.observations.book.REFUSED_OF_ACCOUNT_A_DAY", 3)
+    place.seed()
+    with place.open_books() as books:
+        ann = books.accounts.find_id("a")
+    ben, cai = place.add_account("b"), place.add_account("c")
+    kept: list[list[str]] = []
+    for now_ms, accounts in (
+        (NOW_MS, [ben, ann, ann, ann, ann, ann]),
+        (NOW_MS + 10, [cai, cai]),
+        (NOW_MS + DAY_MS, [ann, ann]),
+    ):
+        async with place.serve(now_ms=now_ms) as ledger:
+            for number, account_id in enumerate(accounts):
+                observe(ledger).note_refusal(account_id, "c", "", make_request_id(now_ms + number))
+        with place.open_books(now_ms=now_ms) as books:
+            kept.append([one.account for one in ObservationBook(books).read_refused(None, 0, 20)])
+    assert kept == [["a", "a", "a", "b"], ["c", "c", "a", "a"], ["a", "a", "c", "c", "a", "a"]]
+
+
+async def test_rejections_are_no_failures_and_push_none_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller can have as many rejections as it likes."""
+    monkeypatch.setattr("gateway.extras.observations.book.KEPT_FAILURES", 2)
+    digest = place.seed()
+    async with place.serve() as ledger:
+        await ledger.settle(
+            ledger.hold(find_key(ledger, digest), admission(id_="req_1")), settlement(7)
+        )
+    one = replace(make_failure(), request_id="req_1")
+    for rejected, count in ((False, 3), (True, 4)):
+        async with place.serve() as ledger:
+            for number in range(count):
+                failure = replace(one, reason=f"{rejected} {number}", rejected=rejected)
+                observe(ledger).note_upstream_call("p", "m", failure)
+    with place.open_books() as books:
+        kept = [one.reason for one in ObservationBook(books).read_failures("req_1", "req_1")]
+    assert kept == ["False 1", "False 2", "True 2", "True 3"]
+    (view,) = read_upstream(place)
+    assert (view.today, view.failure) == (CallSums(7, 3), replace(one, reason="False 2"))
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted"),
+    [
+        ((), Latency()),
+        # All in one bucket: the second and the last of four in 10 to 14 ms.
+        (((1, 4, 4),), Latency(4, 12, 14, 12, 14)),
+        # The first bucket begins at 0, and 95 % are in the one from 640 to 905 ms.
+        (((0, 90, 90), (13, 10, 10)), Latency(100, 6, 759, 6, 759)),
+        # Beyond the last edge nobody knows how long.
+        (((35, 1, 1),), Latency(1, *[1_310_720] * 4)),
+        (((0, 2, 0), (2, 0, 2)), Latency(2, 3, 8, 16, 19)),
+        # One reply took as long as half of them, and as 95 % of them.
+        (((13, 1, 1),), Latency(1, *[773] * 4)),
+    ],
+)
+def test_a_percentile_is_interpolated_within_its_bucket(
+    counts: tuple[tuple[int, int, int], ...], wanted: Latency
+) -> None:
+    assert measure_latency(LatencyCount((), *count) for count in counts) == wanted
