@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final
 
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.exchanges import MAX_REPLY_BYTES, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
 from gateway.dialects.translate import chat_over_messages_reply as over_messages_reply
@@ -43,10 +43,6 @@ class CountPath:
     def exchange(self) -> Exchange:
         """The exchange with the upstream of the caller's own dialect."""
         return next(iter(self.exchanges.values()))
-
-
-join_large: Final = partial(Exchange, max_elements=MAX_REPLY_BYTES)
-"""Joins what has large parts that are not parsed, so that only the bytes of its replies are limited."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,8 +28,9 @@ _KIND = Kind(
 
 
 def _find_formats() -> Formats:
-    from gateway.dialects.formats import Formats, join_large
+    from gateway.dialects.formats import Formats
     from gateway.extras.embeddings.dialect import EmbeddingsCaller, EmbeddingsUpstream
+    from gateway.extras.services.upstream import join_large
 
     return Formats(
         services=(join_large(EmbeddingsCaller(), EmbeddingsUpstream()),),

@@ -27,8 +27,9 @@ _KIND = Kind(
 
 
 def _find_formats() -> Formats:
-    from gateway.dialects.formats import Formats, join_large
+    from gateway.dialects.formats import Formats
     from gateway.extras.images.dialect import ImagesCaller, ImagesUpstream
+    from gateway.extras.services.upstream import join_large
 
     return Formats(services=(join_large(ImagesCaller(), ImagesUpstream()),))
 

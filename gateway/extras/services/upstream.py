@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import partial
+from typing import Final
 
 from gateway.base.money import Tokens
+from gateway.dialects.exchanges import MAX_REPLY_BYTES, Exchange
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
@@ -14,6 +17,9 @@ from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import Json, ReplyContext, Target
 from gateway.dialects.wire.usage import edit_model
+
+join_large: Final = partial(Exchange, max_elements=MAX_REPLY_BYTES)
+"""Joins what has large parts that are not parsed, so that only the bytes of its replies are limited."""
 
 
 class ServiceUpstream(Upstream):
