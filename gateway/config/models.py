@@ -14,16 +14,7 @@ from gateway.config.prices import (
     read_image_prices,
     read_price_list,
 )
-from gateway.config.reader import (
-    ConfigError,
-    Place,
-    Problems,
-    quote_key,
-    read_table,
-    read_value,
-    show,
-    suggest,
-)
+from gateway.config.reader import Place, Problems, quote_key, read_table, read_value, show, suggest
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_model_id
@@ -162,9 +153,10 @@ def _check_limits(
         )
     ]
     if lacking:
-        raise ConfigError(
-            f"{file}: {', '.join(lacking)} max_output_tokens: is missing; a messages provider has "
-            "to be told the most that the model writes, such as max_output_tokens = 64_000"
+        raise Place(file, ", ".join(lacking)).error(
+            "max_output_tokens",
+            "is missing; a messages provider has to be told the most that the model writes, such as"
+            " max_output_tokens = 64_000",
         )
 
 

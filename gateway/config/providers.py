@@ -9,19 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gateway.config import records
+from gateway.config import records, secrets
 from gateway.config.authorities import Authorities
 from gateway.config.models import find_lack
 from gateway.config.reader import Place, Problems, quote_key, read_table, read_value
-from gateway.config.secrets import (
-    COMMAND,
-    Found,
-    LookUp,
-    is_literal,
-    provider_key,
-    resolve,
-    split_command,
-)
+from gateway.config.secrets import COMMAND, Found, LookUp, is_literal, resolve, split_command
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy
 from gateway.dialects.wire.records import DEMO
@@ -97,7 +89,7 @@ def _read_provider(
 
 
 def _resolve_key(place: Place, value: str, look_up: LookUp) -> Found:
-    check = partial(read_value, provider_key) if is_literal(value) else str
+    check = partial(read_value, secrets.provider_key) if is_literal(value) else str
     return resolve(place, "api_key", value, look_up, check)
 
 

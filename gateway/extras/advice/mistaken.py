@@ -162,8 +162,6 @@ def _judge_key(key: Any, problem: str) -> str:
 
 
 _PATTERN: Final = re.compile(r"\*|^\^|\$$|<.*>|\{.*\}", re.DOTALL)
-
-
 _NO_MODEL: Final = (
     "is a pattern, which matches nothing here, as each model has its own price: write the whole name,"
     " and one table for each model"
