@@ -201,6 +201,11 @@ def test_an_extra_can_be_taken_away() -> None:
         assert speaks or name in SPEAK or not others & named, name
 
 
+def test_one_extra_gives_advice() -> None:
+    """The first one would be asked alone."""
+    assert sum(extra.advise is not None for extra in find_extras().values()) <= 1
+
+
 def test_nobody_else_asks_which_dialect_it_is() -> None:
     """The `Caller` and `Upstream` of dialects say how they differ."""
     for name, path in MODULES.items():

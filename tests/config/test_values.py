@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from gateway import extension
 from gateway.config.doubts import list_warnings
 from gateway.config.load import load_config, load_storage
 from gateway.config.reader import ConfigError
@@ -126,6 +128,45 @@ def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
     path.write_text(OPENAI + 'api_key = "file:$CREDENTIALS_DIRECTORY/key"')
     config = load_config(path, {}, read_keys=False)
     assert config.providers["openai"].off == "its key was not looked up"
+
+
+@pytest.fixture
+def no_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    extras = {name: replace(one, advise=None) for name, one in extension.find_extras().items()}
+    monkeypatch.setattr(extension, "find_extras", lambda: extras)
+    extension.find_advice.cache_clear()
+    yield
+    extension.find_advice.cache_clear()
+
+
+@pytest.mark.usefixtures("no_advice")
+@each_row(
+    ("toml", "error"),
+    [
+        ("[servr]", "[servr]: unknown table; known here: server"),
+        ("a = True", "is not valid TOML: Invalid value (at line 1, column 5)"),
+        (OPENAI + 'on_disconnect = "abrt"', 'must be "abort" or "drain", not "abrt"'),
+        (OPENAI + 'api_key = "Bearer a"', "api_key: is not one word of printable ASCII: write it"),
+    ],
+)
+def test_without_advice_an_error_gives_the_rule_alone(
+    tmp_path: Path, toml: str, error: str
+) -> None:
+    assert error in refusal(tmp_path, toml)
+
+
+@pytest.mark.usefixtures("no_advice")
+def test_without_advice_all_that_is_well_formed_is_read(tmp_path: Path) -> None:
+    toml = (
+        '[providers.p]\ndialect = "chat"\nbase_url = "http://h/v1/chat/completions"\n'
+        'api_key = "your-api-key"\nheaders = { X-A = "${A}" }\n'
+        '[models."a*"]\nroutes = ["p/b*"]\naliases = ["c*"]\n'
+        "price = { input = 0.0000001, output = 1 }\ncost = { input = 1, output = 2 }\n"
+    )
+    config = load(tmp_path, toml)
+    assert config.models["a*"].routes == (Route("p", "b*"),)
+    assert config.providers["p"].api_keys == ("your-api-key",)
+    assert [*list_warnings(config)] == []
 
 
 REFUSED: Final = (Path(__file__).with_name("refused.txt"), *ROOT.glob("tests/extras/*/refused.txt"))
