@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, Literal, Unpack, get_args
 
 from gateway.admin import views
-from gateway.admin.fields import write_csv
 from gateway.base.money import align_points, format_amount
 from gateway.base.times import DAY_MS, format_moment
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields
-from gateway.cli.books import COLUMNS, MADE, add_accounts, read_accounts
 from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
@@ -69,24 +66,6 @@ def account_edit(
     account = books.accounts.edit(name, changes, operator=operator)
     books.wait_in_force()
     _tell_account(command, account, "changed")
-
-
-@verb(
-    "account import",
-    "account import people.csv > keys.csv",
-    arg("file", read.new_file, f"CSV with the header {','.join(COLUMNS)}, or some of it"),
-)
-def account_import(command: Command, file: Path) -> None:
-    """Add the accounts of a CSV file, each with a key, or none. The keys are shown only once."""
-    found = read_accounts(file)
-    models = [model for one in found for model in one.terms.models or ()]
-    warn_of_unknown_models(command, {"models": tuple(dict.fromkeys(models))})
-    books = command.open_books(create=True)
-    made = add_accounts(books, found)
-    command.say(f"Accounts added: {len(made)}. Their keys, shown this once:")
-    rows = [MADE.describe(one) for one in made]
-    command.show(rows, write_csv(rows, MADE.names))
-    warn_of_likeness(command, books, list(dict.fromkeys(one.key.account for one in made)))
 
 
 def warn_of_likeness(command: Command, books: Books, names: Sequence[str]) -> None:

@@ -42,7 +42,7 @@ def test_these_verbs_and_no_others_exist() -> None:
     own = [path for path, one in VERBS.items() if one.run.__module__.startswith("gateway.cli.")]
     assert sorted(own) == sorted([
         "serve", "init", "check", "reload", "health", "audit", "events", "backup", "unit",
-        "account add", "account import", "account edit", "account list", "account show", "account credit", "account correct",
+        "account add", "account edit", "account list", "account show", "account credit", "account correct",
         "account suspend", "account resume",
         "key add", "key edit", "key list", "key rotate", "key revoke",
         "budget add", "budget list", "budget edit", "budget remove",

@@ -1,10 +1,10 @@
 """Moving: in from another gateway, with callers' keys, and a whole ledger to another machine.
 
-Without it gateway.toml is written by hand, callers get new keys, and the paths `/v1/dashboard/billing`
-are none. A database of a file moves as a backup, and one of PostgreSQL by its own tools; neither
-becomes the other.
+Without it gateway.toml is written by hand, callers get new keys, accounts are added one by one, and the
+paths `/v1/dashboard/billing` are none. A database of a file moves as a backup, and one of PostgreSQL by
+its own tools; neither becomes the other.
 
-verbs    the commands `adopt`, `key adopt`, `export` and `import`
+verbs    the commands `adopt`, `key adopt`, `account import`, `export` and `import`
 litellm  LiteLLM's config.yaml as a draft
 costs    the prices and limits in it
 new_api  new-api's channels and options as a draft
@@ -12,6 +12,7 @@ sources  reads their files, and the texts and numbers in them
 draft    a gateway.toml to be, and what is not carried over
 known    vendors' addresses, models' prices and limits that others have built in
 keys     keys of another gateway, stored as digests
+people   the accounts of a CSV file, each with a key
 billing  the balance, where clients of one-api ask for it
 files    the file of JSON lines, proven by the audit on both sides
 """
@@ -38,6 +39,7 @@ EXTRA = Extra(
     words={
         "adopt": "Write a gateway.toml from the settings of another gateway: LiteLLM or new-api.",
         "key": "",
+        "account": "",
         "export": (
             "Write the whole ledger to a new private file of JSON lines: no key or password, but the secrets"
             f" of holders' webhooks. Exits {ExitCode.AUDIT_MISMATCH} if the books do not add up."

@@ -1,4 +1,4 @@
-"""The verbs that move: `adopt`, `key adopt`, `export` and `import`."""
+"""The verbs that move: `adopt`, `key adopt`, `account import`, `export` and `import`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Final, Literal, Unpack
 
 from gateway.admin import views
-from gateway.admin.fields import printable
+from gateway.admin.fields import printable, write_csv
 from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
+from gateway.cli.accounts import warn_of_likeness
 from gateway.cli.books import NEW_FILE, tell_verdict
 from gateway.cli.command import Command, write_new
 from gateway.cli.keys import NEW_TERMS, KeyOptions, look_up, warn_of_unknown_models
 from gateway.cli.verbs import arg, flag, verb
 from gateway.config.load import load_defaults
-from gateway.extras.moves import files, litellm, new_api, sources
+from gateway.extras.moves import files, litellm, new_api, people, sources
 from gateway.extras.moves import keys as adopted
 from gateway.extras.moves.draft import Draft
 from gateway.ledger.key_records import KeyTerms
@@ -76,6 +77,24 @@ def _hand_over(command: Command, draft: Draft, target: Path | None) -> None:
         command.say(f"- {name}: {printable(why)}")
     if target is not None:
         command.say(f"{target} is written. Next: {PROGRAM} --config {target} check")
+
+
+@verb(
+    "account import",
+    "account import people.csv > keys.csv",
+    arg("file", read.new_file, f"CSV with the header {','.join(people.COLUMNS)}, or some of it"),
+)
+def account_import(command: Command, file: Path) -> None:
+    """Add the accounts of a CSV file, each with a key, or none. The keys are shown only once."""
+    found = people.read_accounts(file)
+    models = [model for one in found for model in one.terms.models or ()]
+    warn_of_unknown_models(command, {"models": tuple(dict.fromkeys(models))})
+    books = command.open_books(create=True)
+    made = people.add_accounts(books, found)
+    command.say(f"Accounts added: {len(made)}. Their keys, shown this once:")
+    rows = [people.MADE.describe(one) for one in made]
+    command.show(rows, write_csv(rows, people.MADE.names))
+    warn_of_likeness(command, books, list(dict.fromkeys(one.key.account for one in made)))
 
 
 @verb(
