@@ -46,10 +46,13 @@ if MEMORY is not None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Measure no coverage of all examples: a plain run measures a fifth, and to trace doubles the work."""
+    """Measure, beside all examples, only what needs a server of PostgreSQL: to trace doubles the work.
+
+    A plain run measures the rest.
+    """
     if ALL_EXAMPLES:
         for item in items:
-            if item.get_closest_marker("hypothesis") and not item.get_closest_marker("slow"):
+            if "postgres" not in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.no_cover)
 
 
