@@ -10,15 +10,12 @@ import pytest
 
 from gateway.admin import keys
 from gateway.base import ids
-from gateway.base.money import NANO
-from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import Conflict
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import NAME, Clock, read, read_kept
 
 NOW_MS: Final = Clock().now_ms
-A_DAY: Final = Allowance(NANO, "day")
 
 
 # ---- what is kept --------------------------------------------------------------------------------

@@ -32,10 +32,6 @@ def open_block(index: int, kind: str = "text", **fields: Any) -> Json:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def open_tool(index: int, identity: str = "t1", name: str = "f", **arguments: Any) -> Json:
-    return open_block(index, "tool_use", id=identity, name=name, input=arguments)
-
-
 def delta(index: int, kind: str, **fields: Any) -> Json:
     held = {"type": f"{kind}_delta", **fields}
     return {"type": "content_block_delta", "index": index, "delta": held}
