@@ -51,6 +51,8 @@ FIND_OUTSIDE: Final = """async () => {
     const faults = scrollWidth > clientWidth ? [`the page is ${scrollWidth} px wide`] : [];
     for (const region of document.querySelectorAll(".scroll"))
         if (region.checkVisibility() && region.scrollWidth > region.clientWidth) faults.push(`${region.ariaLabel} scrolls`);
+    for (const one of document.querySelectorAll(".cards th > div"))
+        if (one.scrollWidth > one.clientWidth) faults.push(`${one.textContent} is below its neighbour`);
     for (const one of document.querySelectorAll("main *")) {
         const { left, right, width } = one.getBoundingClientRect();
         if (one.closest("pre, .unseen, svg, thead") || !width || !one.checkVisibility()) continue;
