@@ -15,7 +15,7 @@ from typing import Final, NoReturn, TextIO
 from gateway.base.money import NANO, format_amount
 from gateway.base.times import format_iso
 from gateway.cli.arguments import render_table
-from gateway.extras.monitor.snapshot import Call, Snapshot
+from gateway.extras.monitor.snapshot import Call, ProviderLine, Snapshot
 
 QUIT: Final = "q"
 """The key that ends it."""
@@ -106,19 +106,7 @@ def _share(wanted: Sequence[int], room: int) -> list[int]:
 def _make_tables(snapshot: Snapshot) -> Iterator[Table]:
     yield (
         ("PROVIDER", ">IN FLIGHT", ">LAST HOUR", ">FAILED", "STATE"),
-        [
-            (
-                _STATES.get(one.state.state, ""),
-                (
-                    one.provider,
-                    str(one.in_flight),
-                    str(one.state.hour.calls),
-                    str(one.state.hour.failures),
-                    one.state.words,
-                ),
-            )
-            for one in snapshot.providers
-        ],
+        [_describe_provider(one) for one in snapshot.providers],
     )
     yield (
         (">IN FLIGHT FOR", *_NAMES),
@@ -147,6 +135,12 @@ def _make_tables(snapshot: Snapshot) -> Iterator[Table]:
             for one in snapshot.balances
         ],
     )
+
+
+def _describe_provider(line: ProviderLine) -> Row:
+    hour = line.state.hour
+    cells = (line.provider, str(line.in_flight), str(hour.calls), str(hour.failures))
+    return _STATES.get(line.state.state, ""), (*cells, line.state.words)
 
 
 _STATES: Final[Mapping[str, str]] = {"failing": _RED, "resting": _YELLOW, "probing": _YELLOW}

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.config.records import Config
-from gateway.extras.switches.records import Kind, Switch, list_names
+from gateway.extras.switches.records import Kind, Switch, list_names, make_unknown
 from gateway.ledger import checks
-from gateway.ledger.records import NotFound
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part
 
@@ -20,11 +19,6 @@ _EVENTS: Final = """
     SELECT at_ms, actor, action, target, detail FROM events
     WHERE action IN ('model.off', 'model.on', 'provider.off', 'provider.on') ORDER BY id
 """
-
-_LIKE: Final = 0.65
-"""How like a name has to be to one that it is taken for: what is switched off by mistake is missed by all."""
-_NAMED: Final = 8
-"""So many names at most are listed where none is like it."""
 
 
 class SwitchBook(Part):
@@ -77,7 +71,7 @@ def switch_off(books: Books, config: Config, kind: Kind, name: str, note: str) -
     """
     checks.require_note("the note", note)
     if name not in list_names(config, kind):
-        raise _tell_unknown(config, kind, name)
+        raise make_unknown(config, kind, name)
     return SwitchBook(books).set_off(kind, name, note)
 
 
@@ -85,20 +79,5 @@ def switch_on(books: Books, config: Config, kind: Kind, name: str) -> bool:
     """Switch on, also what gateway.toml no longer has; return False if it was not off. Raises NotFound."""
     was_off = SwitchBook(books).set_on(kind, name)
     if not was_off and name not in list_names(config, kind):
-        raise _tell_unknown(config, kind, name)
+        raise make_unknown(config, kind, name)
     return was_off
-
-
-def _tell_unknown(config: Config, kind: Kind, name: str) -> NotFound:
-    from gateway.api.admission import find_similar  # for errors only
-
-    names = {one: one for one in list_names(config, kind)}
-    if kind == "model":
-        names |= {word: one.id for one in config.models.values() for word in one.aliases}
-    similar = find_similar(name, [*names], _LIKE)
-    hint = "`check` lists them"
-    if similar:
-        hint = f"did you mean '{names[similar]}'?"
-    elif len(own := list_names(config, kind)) <= _NAMED:
-        hint = f"it has {', '.join(own)}" if own else "it has none"
-    return NotFound(f"there is no {kind} '{name}' in gateway.toml; {hint}")

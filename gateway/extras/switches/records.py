@@ -9,8 +9,14 @@ from typing import Final, Literal
 from gateway.admin.fields import Fields
 from gateway.base.times import format_moment
 from gateway.config.records import Config
+from gateway.ledger.records import NotFound
 
 Kind = Literal["model", "provider"]
+
+_LIKE: Final = 0.65
+"""How like a name has to be to one that it is taken for: what is switched off by mistake is missed by all."""
+_NAMED: Final = 8
+"""So many names at most are listed where none is like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +52,19 @@ SWITCH: Final = Fields[Switch](
     *("kind", "name", "since_ms", "by", "note", "in_file"),
     table=("kind", "name", ("OFF SINCE UTC", "since_ms"), "by", "note", ("STATE", "effect")),
 )
+
+
+def make_unknown(config: Config, kind: Kind, name: str) -> NotFound:
+    """Say that there is no such name, and which one may be meant."""
+    from gateway.api.admission import find_similar  # for errors only
+
+    names = {one: one for one in list_names(config, kind)}
+    if kind == "model":
+        names |= {word: one.id for one in config.models.values() for word in one.aliases}
+    similar = find_similar(name, [*names], _LIKE)
+    hint = "`check` lists them"
+    if similar:
+        hint = f"did you mean '{names[similar]}'?"
+    elif len(own := list_names(config, kind)) <= _NAMED:
+        hint = f"it has {', '.join(own)}" if own else "it has none"
+    return NotFound(f"there is no {kind} '{name}' in gateway.toml; {hint}")
