@@ -134,9 +134,7 @@ class Advice:
     """Returns the known name that another one may be meant for."""
     explain: Callable[[ValueError, str], str | None] = lambda *_: None
     """Says what was meant by a text that is not UTF-8, or not TOML."""
-    judge: Callable[[Callable[..., object], object, str], str] = lambda _read, _value, problem: (
-        problem
-    )
+    judge: Callable[[Callable[..., object], object, str], str] = lambda _read, _value, said: said
     """Returns what is wrong with a value, by its reader and by the problem that this has; "" if nothing is."""
     find_mistake: Callable[[str, bool], Mistake | None] = lambda *_: None
     """Returns why a text cannot be a secret. True says that it stands in gateway.toml itself."""
