@@ -137,10 +137,10 @@ def _make_tables(snapshot: Snapshot) -> Iterator[Table]:
     )
 
 
-def _describe_provider(line: ProviderLine) -> Row:
-    hour = line.state.hour
-    cells = (line.provider, str(line.in_flight), str(hour.calls), str(hour.failures))
-    return _STATES.get(line.state.state, ""), (*cells, line.state.words)
+def _describe_provider(one: ProviderLine) -> Row:
+    hour = one.state.hour
+    cells = str(one.in_flight), str(hour.calls), str(hour.failures), one.state.words
+    return _STATES.get(one.state.state, ""), (one.provider, *cells)
 
 
 _STATES: Final[Mapping[str, str]] = {"failing": _RED, "resting": _YELLOW, "probing": _YELLOW}
