@@ -8,8 +8,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
@@ -25,7 +26,15 @@ from gateway.extras.observations.records import (
     UpstreamView,
 )
 from gateway.ledger.records import NotFound
-from gateway.ledger.sql.database import Connection, InsertRows, Part, Row, read_script
+from gateway.ledger.sql.database import (
+    MAX_ROWS,
+    Connection,
+    Database,
+    InsertRows,
+    Part,
+    Row,
+    read_script,
+)
 
 if TYPE_CHECKING:  # commands do without what serves
     from gateway.extras.observations.observer import LatencyKey, Observations, RefusedRow
@@ -110,6 +119,10 @@ def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
 _AFTER_ALL: Final = "req_g"
 """Greater than all request ids."""
 
+_EARLIER: Final = WeakKeyDictionary[Database, tuple[int, Mapping[tuple[str, str], UpstreamView]]]()
+"""What each connection read of the days before this one, and in which hour, after which it is read again: pages ask
+every few seconds, no key of the table finds a provider's latest slot, and what is past hardly changes."""
+
 
 class ObservationBook(Part):
     def read_refusals(self, account_id: int | None, since_ms: int) -> list[RefusalView]:
@@ -155,16 +168,32 @@ class ObservationBook(Part):
     def read_upstream(self) -> list[UpstreamView]:
         """Return every provider's model that was asked within a month, by name."""
         now_ms = self._database.clock()
-        slots = {
+        hour = now_ms // HOUR_MS
+        # An hour before the day, so that the span has "the last hour", too.
+        first = (now_ms // DAY_MS * DAY_MS - HOUR_MS) // SLOT_MS
+        with self._database.snapshot():
+            if _EARLIER.get(self._database, (-1, {}))[0] != hour:
+                _EARLIER[self._database] = hour, self._read_span(0, first)
+            seen = dict(_EARLIER[self._database][1])
+            for name, view in self._read_span(first, MAX_ROWS).items():
+                is_known = view.failure is not None or name not in seen
+                seen[name] = view if is_known else replace(view, failure=seen[name].failure)
+        return [seen[name] for name in sorted(seen)]
+
+    def _read_span(self, first: int, end: int) -> dict[tuple[str, str], UpstreamView]:
+        """Return the providers' models that were asked in slots before `end`, by their names."""
+        now_ms = self._database.clock()
+        span = {"first": first, "end": end}
+        spans = {
             "hour": (now_ms - HOUR_MS) // SLOT_MS + 1,
             "day": now_ms // DAY_MS * DAY_MS // SLOT_MS,
         }
-        with self._database.snapshot():
-            calls = self._database.read_rows(_SQL["calls"], slots)
-            failed = self._database.read_rows(_SQL["failures"], ())
-        failures = {(provider, model): UpstreamFailure(*row) for provider, model, *row in failed}
-        views = [
-            UpstreamView(
+        failures = {
+            (provider, model): UpstreamFailure(*row)
+            for provider, model, *row in self._database.read_rows(_SQL["failures"], span)
+        }
+        return {
+            (provider, model): UpstreamView(
                 provider,
                 model,
                 CallSums(*sums[:2]),
@@ -172,6 +201,5 @@ class ObservationBook(Part):
                 CallSums(*sums[4:]),
                 failures.get((provider, model)),
             )
-            for provider, model, *sums in calls
-        ]
-        return sorted(views, key=lambda one: (one.provider, one.upstream_model))
+            for provider, model, *sums in self._database.read_rows(_SQL["calls"], span | spans)
+        }

@@ -80,6 +80,7 @@ FROM (
     ORDER BY request_id DESC LIMIT :limit
 ) AS latest JOIN accounts ON accounts.id = account_id;
 
+-- The slots before today are read once an hour, see `_EARLIER`.
 --: calls
 SELECT json_group_array(json_array(
     sums.provider, sums.upstream_model, hour_calls, hour_failures, day_calls, day_failures,
@@ -91,7 +92,7 @@ FROM (
         coalesce(sum(failures) FILTER (WHERE slot >= :hour), 0) AS hour_failures,
         coalesce(sum(calls) FILTER (WHERE slot >= :day), 0) AS day_calls,
         coalesce(sum(failures) FILTER (WHERE slot >= :day), 0) AS day_failures
-    FROM upstream_calls GROUP BY provider, upstream_model
+    FROM upstream_calls WHERE slot >= :first AND slot < :end GROUP BY provider, upstream_model
 ) AS sums CROSS JOIN upstream_calls ON slot = latest
     AND upstream_calls.provider = sums.provider
     AND upstream_calls.upstream_model = sums.upstream_model;
@@ -104,7 +105,8 @@ SELECT json_group_array(json_array(
 ))
 FROM (
     SELECT provider, upstream_model, max(slot) AS latest FROM upstream_calls
-    WHERE failed_ms IS NOT NULL GROUP BY provider, upstream_model
+    WHERE failed_ms IS NOT NULL AND slot >= :first AND slot < :end
+    GROUP BY provider, upstream_model
 ) AS sums CROSS JOIN upstream_calls ON slot = latest
     AND upstream_calls.provider = sums.provider
     AND upstream_calls.upstream_model = sums.upstream_model
