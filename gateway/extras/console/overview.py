@@ -143,7 +143,7 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
             day: (usage, costs)
             for day, usage, costs in UsageBook(books).sum_with_costs("day", since_ms=since_ms)
         }
-        accounts = _read_top(books, today - SPENT_DAYS + 1)
+        accounts = _list_top(books, range(today - SPENT_DAYS + 1, today + 1))
         models = UsageBook(books).sum_with_costs("model", since_ms=since_ms)
         latencies = {name: _measure_latency(books, today, count) for name, count in PERIODS.items()}
         audit = request.console.process.last_audit
@@ -165,7 +165,7 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
         },
         "days": _list_days(view, days, range(today - 2 * WEEK, today + 1)),
         "needs": [describe(one, "code", "message", "names") for one in needs],
-        "accounts": [{"account": name, **CHARGED.describe(usage)} for name, usage in accounts],
+        "accounts": accounts,
         "models": [{"model": name, **CHARGED.describe(usage)} for name, usage, _ in models[:TOP]],
     }
     return Answer(body)
@@ -199,11 +199,19 @@ def _find_uncosted(models: Sequence[Row]) -> list[str]:
     return unknown if any(costs.known for *_, costs in models) else []
 
 
-def _read_top(books: Books, first_day: int) -> list[tuple[str, records.Usage]]:
-    """Return the accounts that spent most."""
+def _list_top(books: Books, days: range) -> list[Json]:
+    """List the accounts that spent most, and what they spent in as many days before."""
     # Sums of tokens of thousands of accounts would take longer than these few by themselves.
-    read = partial(UsageBook(books).sum_by, "account", since_ms=first_day * DAY_MS, until_ms=None)
-    return [row for name in RankBook(books).find_top(first_day, TOP) for row in read(account=name)]
+    read = partial(UsageBook(books).sum_by, "account")
+    since_ms, before_ms = days.start * DAY_MS, (days.start - len(days)) * DAY_MS
+    rows: list[Json] = []
+    for name in RankBook(books).find_top(days.start, TOP):
+        before = read(account=name, since_ms=before_ms, until_ms=since_ms)
+        before_nano = sum(usage.cost_nano for _, usage in before)
+        for _, usage in read(account=name, since_ms=since_ms, until_ms=None):
+            more = describe_amount("charged_before", before_nano)
+            rows.append({"account": name, **CHARGED.describe(usage), **more})
+    return rows
 
 
 def _sum_period(view: records.GatewayView, days: Days, period: range) -> dict[str, object]:

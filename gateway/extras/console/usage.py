@@ -7,6 +7,7 @@ that are off, and all routes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final, Literal, get_args
 
@@ -30,7 +31,14 @@ from gateway.extras.console.routes import (
     async_route,
     route,
 )
-from gateway.extras.reports.records import ChartUnit, UsageFilter, UsageReport, sum_usage
+from gateway.extras.reports.records import (
+    ChartUnit,
+    Usage,
+    UsageFilter,
+    UsageGroup,
+    UsageReport,
+    sum_usage,
+)
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import USAGE
 from gateway.ledger.sql.books import Books
@@ -143,19 +151,31 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
     if by == "hour":
         hours = groupby(report.points, lambda point: point.at)
         found = [(format_hour(at), sum_usage(one.usage for one in points)) for at, points in hours]
-    else:
-        id_ = chosen.account_id
-        found = UsageBook(books).sum_by(
-            by,
-            account=None if id_ is None else books.accounts.find_name(id_),
-            since_ms=chosen.first_day * DAY_MS,
-            until_ms=(chosen.last_day + 1) * DAY_MS,
-            key_id=chosen.key_id,
-            model=chosen.model,
-        )
+        return [{by: name, **USAGE.describe(usage)} for name, usage in found]
+    found = _sum_days(books, by, chosen)
     if by == "model":
         found.sort(key=lambda row: (-row[1].cost_nano, row[0]))
-    return [{by: name, **USAGE.describe(usage)} for name, usage in found]
+    rows: list[Json] = [{by: name, **USAGE.describe(usage)} for name, usage in found]
+    if by != "account":
+        return rows
+    days = chosen.last_day + 1 - chosen.first_day
+    span = replace(chosen, first_day=chosen.first_day - days, last_day=chosen.first_day - 1)
+    earlier = dict(_sum_days(books, by, span))
+    costs = [earlier[name].cost_nano if name in earlier else 0 for name, _ in found]
+    befores = (describe_amount("cost_before", nano) for nano in costs)
+    return [{**row, **before} for row, before in zip(rows, befores, strict=True)]
+
+
+def _sum_days(books: Books, by: UsageGroup, chosen: UsageFilter) -> list[tuple[str, Usage]]:
+    id_ = chosen.account_id
+    return UsageBook(books).sum_by(
+        by,
+        account=None if id_ is None else books.accounts.find_name(id_),
+        since_ms=chosen.first_day * DAY_MS,
+        until_ms=(chosen.last_day + 1) * DAY_MS,
+        key_id=chosen.key_id,
+        model=chosen.model,
+    )
 
 
 def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:

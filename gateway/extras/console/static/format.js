@@ -101,6 +101,13 @@ export function columnAmount(value, shown, decimals) {
 
 export const count = (number) => (number === null || number === undefined ? "–" : group(String(number)));
 
+/** How much more was charged than in as long a span before. */
+export function growth(now, before) {
+  if (before <= 0) return now > 0 ? "new" : "";
+  const percent = Math.round((100 * (now - before)) / before);
+  return `${percent > 0 ? "+" : percent < 0 ? "−" : ""}${count(Math.abs(percent))} %`;
+}
+
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 
 export const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");

@@ -3,7 +3,7 @@
 import { PAGES } from "./added.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { amount, balance, count, debt, percentiles } from "./format.js";
+import { amount, balance, count, debt, growth, percentiles } from "./format.js";
 import { accountLink } from "./links.js";
 import { tile, tiles } from "./tiles.js";
 import { code, link, liveHead, section, table } from "./ui.js";
@@ -92,6 +92,7 @@ const topTable = (label, kind, rows) => rows.length > 0 && section(`${label}s, 3
     { label, cell: (row) => link(row[kind], `/console/usage?${new URLSearchParams({ [kind]: row[kind] })}`) },
     { label: "Charged calls", right: true, cell: (row) => count(row.requests) },
     { label: "Charged", money: (row) => row.charged },
-  ],
+    kind === "account" && { label: "To 30 days before", right: true, cell: (row) => growth(row.charged_nano, row.charged_before_nano) },
+  ].filter(Boolean),
   rows,
 }));

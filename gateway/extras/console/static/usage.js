@@ -2,7 +2,7 @@
 
 import { apiUrl, get, query } from "./api.js";
 import { h } from "./dom.js";
-import { count, utcDay } from "./format.js";
+import { count, growth, utcDay } from "./format.js";
 import { filters } from "./form.js";
 import { latestDays, latestMonths, rangeFields, rangeLinks } from "./period.js";
 import { code, empty, head, keyOptions, link, notice, section, table, tokenColumns } from "./ui.js";
@@ -93,7 +93,8 @@ function usageTable(view) {
       { label: "Calls", right: true, cell: (row) => count(row.requests) },
       ...tokenColumns(view.rows),
       { label: "Cost", money: (row) => row.cost },
-    ],
+      view.by === "account" && { label: "To the span before", right: true, cell: (row) => row !== totals && growth(row.cost_nano, row.cost_before_nano) },
+    ].filter(Boolean),
     rows: view.rows,
     foot: totals,
   });
