@@ -5,11 +5,13 @@ Operators also see charges, the providers' costs, and the margin.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from gateway.admin import views
 from gateway.admin.fields import Fields, describe
 from gateway.base.money import describe_amount, format_amount
 from gateway.base.times import DAY_MS, HOURS_PER_DAY, format_day, format_moment
@@ -61,7 +63,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         calls = CallBook(books).read_page(records.CallFilter(account.id), None, CALLS)
         session = request.own_session
         needs_link = not session.by_proxy and PeopleBook(books).find_hash(session.signin) is None
-        refused = ObservationBook(books).read_refusals(account.id, today * DAY_MS)
+        refused = _list_refused(books, request, account.id, today)
         low_nano = find_low_balance_nano(books, account.id, billing)
     spent_7d_nano, nothing = _sum_days(view, today, WEEK), records.Usage()
     billing = replace(billing, low_balance_nano=low_nano)
@@ -77,7 +79,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
             {"day": format_day(day), **USAGE.describe(view.days.get(day, nothing))}
             for day in range(today - SPENT_DAYS + 1, today + 1)
         ],
-        "refused_today": [describe(one, "code", "model", "count", "last_ms") for one in refused],
+        "refused_today": refused,
         "calls": [CALL.describe(call) for call in calls],
         "keys": view.active_keys,
         "first_key": view.has_key,
@@ -85,6 +87,23 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         "notices": [{"code": code, "message": message} for code, message in notices],
     }
     return Answer(body)
+
+
+def _list_refused(books: Books, request: ConsoleRequest, account_id: int, today: int) -> list[Json]:
+    """List what was refused today, with the keys of those requests that are kept one by one."""
+    book, models = ObservationBook(books), request.gateway.config.models
+    keys: dict[tuple[str, str], dict[str, Json]] = defaultdict(dict)
+    for one in book.sum_refused(account_id, today * DAY_MS):
+        # Names that are not configured are counted together.
+        place = one.code, one.model if one.model in models else ""
+        keys[place][one.key.id] = views.KEY_LABEL.describe(one.key)
+    return [
+        {
+            **describe(one, "code", "model", "count", "last_ms", "last_request_id"),
+            "keys": list(keys[one.code, one.model].values()),
+        }
+        for one in book.read_refusals(account_id, today * DAY_MS)
+    ]
 
 
 def _sum_days(view: records.OverviewView, today: int, count: int) -> int:

@@ -12,7 +12,9 @@ from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from gateway.base.ids import find_first_id
+import orjson
+
+from gateway.base.ids import display, find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 from gateway.extras.observations.records import (
     EDGES_MS,
@@ -21,10 +23,12 @@ from gateway.extras.observations.records import (
     LatencyCount,
     LatencyScope,
     RefusalView,
+    RefusedSum,
     RefusedView,
     UpstreamFailure,
     UpstreamView,
 )
+from gateway.ledger.call_records import KeyLabel
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.database import (
     MAX_ROWS,
@@ -33,6 +37,7 @@ from gateway.ledger.sql.database import (
     InsertRows,
     Part,
     Row,
+    Value,
     read_script,
 )
 
@@ -116,6 +121,16 @@ def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
     return [(*key, *counts) for key, counts in rows.items()]
 
 
+def _label(key_id: str | None, name: str, last4: str) -> KeyLabel | None:
+    return None if key_id is None else KeyLabel(key_id, name, display(last4, key_id))
+
+
+def _meet(*columns: str | None) -> tuple[str, ...] | None:
+    """Return the models that are in each of the lists there are."""
+    lists = [orjson.loads(one) for one in columns if one is not None]
+    return tuple(one for one in lists[0] if one in lists[-1]) if lists else None
+
+
 _AFTER_ALL: Final = "req_g"
 """Greater than all request ids."""
 
@@ -157,8 +172,22 @@ class ObservationBook(Part):
         self, first: str, last: str, account_id: int | None, limit: int
     ) -> list[RefusedView]:
         wanted = {"first": first, "last": last, "account": account_id, "limit": limit}
-        refused = [RefusedView(*row) for row in self._database.read_rows(_SQL["refused"], wanted)]
+        refused = [
+            replace(RefusedView(*told), key=_label(*key), models=_meet(*lists), ended_ms=ended_ms)
+            for told, key, lists, ended_ms in self._database.read_rows(_SQL["refused"], wanted)
+        ]
         return sorted(refused, key=lambda one: one.request_id, reverse=True)
+
+    def sum_refused(self, account_id: int, since_ms: int) -> list[RefusedSum]:
+        """Count the requests of an account that are kept by code, model and key, the most first."""
+        wanted: dict[str, Value] = {"account": account_id, "first": find_first_id(since_ms)}
+        sums = [
+            RefusedSum(code, model, KeyLabel(key_id, name, display(last4, key_id)), count)
+            for code, model, key_id, name, last4, count in self._database.read_rows(
+                _SQL["refused by key"], wanted
+            )
+        ]
+        return sorted(sums, key=lambda one: (-one.count, one.key.id))
 
     def read_failures(self, first: str, last: str) -> tuple[UpstreamFailure, ...]:
         """Return the failed and rejected attempts of a range of request ids, the first one first."""

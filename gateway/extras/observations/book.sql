@@ -72,13 +72,25 @@ FROM (
 WHERE place = 1;
 
 --: refused
-SELECT json_group_array(json_array(request_id, name, refused_ms, code, model))
+SELECT json_group_array(json_array(
+    json_array(request_id, accounts.name, refused_ms, code, model),
+    json_array(keys.id, keys.name, keys.last4), json_array(keys.models, accounts.models),
+    coalesce(keys.revoked_ms, keys.expires_ms)
+))
 FROM (
-    SELECT request_id, account_id, refused_ms, code, model FROM refused
+    SELECT request_id, account_id, key_id, refused_ms, code, model FROM refused
     WHERE request_id BETWEEN :first AND :last
         AND (:account IS NULL OR account_id = :account)
     ORDER BY request_id DESC LIMIT :limit
-) AS latest JOIN accounts ON accounts.id = account_id;
+) AS latest JOIN accounts ON accounts.id = latest.account_id
+LEFT JOIN keys ON keys.id = latest.key_id;
+
+--: refused by key
+SELECT json_group_array(json_array(code, model, keys.id, keys.name, keys.last4, many))
+FROM (
+    SELECT code, model, key_id, count(*) AS many FROM refused
+    WHERE account_id = :account AND request_id >= :first GROUP BY code, model, key_id
+) AS sums JOIN keys ON keys.id = key_id;
 
 -- The slots before today are read once an hour, see `_EARLIER`.
 --: calls

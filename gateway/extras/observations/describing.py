@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from gateway.admin.fields import Fields
@@ -11,9 +12,47 @@ from gateway.extras.observations.book import ObservationBook
 from gateway.extras.observations.records import RefusedView, UpstreamFailure
 from gateway.ledger.sql.database import Database
 
+MAX_NAMED: Final = 8
+"""How many models a reason names: all of a key's that has a short list."""
+REASONS: Final[Mapping[str, str]] = {
+    "invalid_api_key": "The key has expired or was revoked.",
+    "account_suspended": "The account is suspended.",
+    "insufficient_quota": "The balance, the cap of the key or its budget was used up.",
+    "model_not_allowed": "The key, or its account, may not use the model.",
+    "model_not_found": "There is no model of that name, or none that takes such requests.",
+    "requests": "A limit of requests, of the key or its account, was reached.",
+    "tokens": "The limit of tokens of the key, or of its account, was reached.",
+    "rate_limit_exceeded": "A limit of the key or its account was reached, or calls in flight held all of the balance.",
+    "server_is_overloaded": "The gateway was at a limit, restarted, or could not write its ledger. Such calls may be sent again.",
+    "request_timeout": "The body did not arrive in time.",
+    "request_too_large": "The body was too large.",
+    "unsupported_media_type": "The body was of another type than its path takes.",
+    "unknown_url": "There is no such address.",
+    "method_not_allowed": "The address does not take this method.",
+}
+"""Why a request was refused, by its code. Other codes are those of requests that are not valid."""
+INVALID: Final = "The request was not valid. The error that its caller got names the field."
+
+
+def explain_refusal(one: RefusedView) -> str:
+    """Say in words why a request was refused, by what its key may do now."""
+    if one.code == "model_not_allowed" and one.models is not None:
+        names = [*one.models[:MAX_NAMED], *(["…"] if len(one.models) > MAX_NAMED else [])]
+        return (
+            f"The key may not use the model {one.model}. It may use {', '.join(names) or 'none'}."
+        )
+    if one.code == "invalid_api_key" and one.ended_ms is not None and one.ended_ms <= one.at_ms:
+        return f"The key ended on {format_moment(one.ended_ms)} UTC."
+    return REASONS.get(one.code, INVALID)
+
+
 REFUSED: Final = Fields[RefusedView](
     ("state", lambda _: "refused"),
     *("request_id", "account", "at_ms", "code", "model"),
+    ("reason", explain_refusal),
+    ("key", lambda one: None if one.key is None else one.key.id),
+    ("key_name", lambda one: None if one.key is None else one.key.name),
+    ("key_display", lambda one: None if one.key is None else one.key.display),
     table=(("REFUSED UTC", "at_ms"), "account", "code", ("MODEL", "model"), ("ID", "request_id")),
 )
 FAILURE: Final = Fields[UpstreamFailure](
@@ -41,7 +80,10 @@ def find_refused(database: Database, request_id: str, account_id: int | None) ->
         ("refused", when),
         ("code", refused.code),
         ("model", refused.model or "-"),
+        ("reason", explain_refusal(refused)),
     ]
+    if (key := refused.key) is not None:
+        lines.append(("key", f"{key.name} {key.display}".strip()))
     return Told(REFUSED.describe(refused), lines)
 
 

@@ -8,6 +8,8 @@ from itertools import pairwise
 from math import isqrt
 from typing import Final, Literal
 
+from gateway.ledger.call_records import KeyLabel
+
 SLOT_MS: Final = 600_000
 """Calls to providers are summed by ten minutes, so that "the last hour" means 50 to 60 minutes."""
 
@@ -55,6 +57,22 @@ class RefusedView:
     code: str
     model: str
     """The model that it named, whether that exists or not; "" if it had named none by then."""
+    key: KeyLabel | None = None
+    """None if the key is not known any more."""
+    models: tuple[str, ...] | None = None
+    """The models that the key may use now, if its account or itself has a list of them."""
+    ended_ms: int | None = None
+    """The time at which the key was revoked, or at which it expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSum:
+    """How many of the requests that are kept were refused to a key, with one code for one model."""
+
+    code: str
+    model: str
+    key: KeyLabel
+    count: int
 
 
 @dataclass(frozen=True, slots=True)

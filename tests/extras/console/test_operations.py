@@ -187,9 +187,10 @@ async def test_refusals_are_shown_to_operators_and_to_their_holder(console: Cons
     nobody = await console.get(f"{API}/refusals?account=nobody", as_=OPERATOR)
     assert nobody.refusal == (404, "not_found", None)
     reply = await console.get(f"{API}/overview")
-    assert reply.json["refused_today"] == [
-        {name: mine[name] for name in ("code", "model", "count", "last")}
-    ]
+    key = {name: last[name] for name in ("key", "key_name", "key_display")}
+    assert key["key"] is not None
+    told = ("code", "model", "count", "last", "last_request_id")
+    assert reply.json["refused_today"] == [{name: mine[name] for name in told} | {"keys": [key]}]
     assert (await get(console, f"{API}/overview"))["refused_today"] == [], "the operator's own"
 
 

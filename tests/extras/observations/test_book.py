@@ -7,10 +7,13 @@ from typing import Final
 
 import pytest
 
+from gateway.admin import keys
+from gateway.base.errors import AccountError, CallerError, GatewayError, Overloaded
 from gateway.base.ids import make_request_id
-from gateway.base.times import DAY_MS
+from gateway.base.times import DAY_MS, format_moment
 from gateway.extension import Told
 from gateway.extras.observations.book import REFUSED, ObservationBook
+from gateway.extras.observations.describing import INVALID, REASONS
 from gateway.extras.observations.records import (
     CallSums,
     Latency,
@@ -21,6 +24,7 @@ from gateway.extras.observations.records import (
     measure_latency,
 )
 from gateway.extras.observations.serving import observe
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
 from tests.extras.observations.kit import make_failure
 from tests.ledger.contract import conftest
@@ -64,6 +68,47 @@ async def test_a_refused_request_is_found_in_the_place_of_a_receipt(place: Place
         assert (found.members["state"], found.members["model"]) == ("refused", "m")
         with pytest.raises(NotFound, match="no request that was refused"):
             books.receipts.find(request_id, account_id=2)
+
+
+async def test_a_refused_request_is_told_with_its_key_and_why(place: Place) -> None:
+    place.seed()
+    with place.open_books(now_ms=NOW_MS) as books:
+        ann = books.accounts.find_id("a")
+        terms = KeyTerms(name="trial", models=("m", "n"), expires_ms=NOW_MS + 10)
+        label = keys.add_key(books, "a", terms).key
+    made = [make_request_id(NOW_MS + number) for number in range(3)]
+    for request_id, code, at_ms in zip(
+        made, ("model_not_allowed", "invalid_api_key", "invalid_type"), (1, 20, 30), strict=True
+    ):
+        async with place.serve(now_ms=NOW_MS + at_ms) as ledger:
+            observe(ledger).note_refusal(ann, code, "", request_id, named="x", key_id=label.id)
+    with place.open_books(now_ms=NOW_MS) as books:
+        told = [books.receipts.find(one) for one in made]
+        sums = ObservationBook(books).sum_refused(ann, 0)
+    ended = format_moment(NOW_MS + 10)
+    why = [dict(one.lines)["reason"] for one in told if isinstance(one, Told)]
+    assert why == [
+        "The key may not use the model x. It may use m, n.",
+        f"The key ended on {ended} UTC.",
+        INVALID,
+    ]
+    for one in told:
+        assert isinstance(one, Told)
+        assert dict(one.lines)["key"].startswith("trial sk-ru-")
+        assert (one.members["key"], one.members["key_name"]) == (label.id, "trial")
+    assert [(one.code, one.key.id, one.count) for one in sums] == [
+        (code, label.id, 1) for code in ("invalid_api_key", "invalid_type", "model_not_allowed")
+    ]
+
+
+def test_each_refusal_has_words() -> None:
+    """Requests that are not valid have codes of many kinds, and one sentence."""
+    kinds: list[type[GatewayError]] = [CallerError, AccountError, Overloaded]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    named = {getattr(kind, "chat_code", None) for kind in kinds}
+    assert {"insufficient_quota", "model_not_found"} < named
+    assert named - {None} <= {*REASONS}
 
 
 def read_upstream(place: Place, now_ms: int = NOW_MS) -> list[UpstreamView]:

@@ -51,12 +51,13 @@ export function callTable(calls, caption, { brief, accounts } = {}) {
 
 /** What is known of a request that the gateway refused. */
 export const showRefused = (one, operator) => [
-  notice("warn", "The gateway refused this request before it asked a provider. It cost nothing."),
+  notice("warn", "The gateway refused this request before it asked a provider. It cost nothing. ", one.reason),
   figures([
     ["Request id", h("span", { class: "mono" }, one.request_id)],
     ["Account", operator ? accountLink(one.account) : one.account],
     ["Refused (UTC)", time(one.at)],
     ["Code", code(one.code)],
+    ["Key", one.key ? [one.key_name || dim("unnamed"), " ", code(one.key_display)] : dim("–")],
     ["Model asked for", one.model ? code(one.model) : dim("–")],
   ]),
 ];

@@ -111,7 +111,7 @@ const latestTable = (rows) => table({
   caption: "The latest refused requests",
   columns: [
     { label: "Refused (UTC)", cell: (one) => time(one.at) },
-    { label: "Account", cell: (one) => accountLink(one.account) },
+    { label: "Account, key", cell: (one) => [accountLink(one.account), one.key && h("small", null, one.key_name || one.key_display)] },
     { label: "Code", cell: (one) => code(one.code) },
     { label: "Model asked for", cell: (one) => (one.model ? code(one.model) : dim("–")) },
     { label: "Request id", cell: (one) => callLink(one.request_id) },

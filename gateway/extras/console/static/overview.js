@@ -5,6 +5,7 @@ import { callTable } from "./calls.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { amount, amountText, balance, bigAmount, count, plural, readSetting, roundText, shortDay, unit } from "./format.js";
+import { callLink } from "./links.js";
 import { tile, tiles } from "./tiles.js";
 import { code, empty, link, liveHead, notice, section, table, tokenColumns } from "./ui.js";
 
@@ -39,7 +40,9 @@ function showNotice({ code, message }) {
 
 /** Calls that never began, which Activity does not list. */
 const refusedToday = (rows) => notice("warn", "Refused today (UTC): ", rows.map((one, index) =>
-  [index > 0 && ", ", `${count(one.count)} × `, code(one.code), one.model && [" for ", code(one.model)]]), ".");
+  [index > 0 && "; ", `${count(one.count)} × `, code(one.code), one.model && [" for ", code(one.model)],
+    one.keys.length > 0 && [one.keys.length > 1 ? ", by keys " : ", by key ", one.keys.map((key, at) => [at > 0 && ", ", key.key_name || "unnamed", " ", code(key.key_display.slice(-5))])],
+    " (", callLink(one.last_request_id, "the last"), ")"]), ".");
 
 const sumCalls = (days) => days.reduce((sum, day) => sum + day.requests, 0);
 

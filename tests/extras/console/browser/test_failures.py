@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
 import pytest
-from playwright.async_api import Page, Route
+from playwright.async_api import Page, Route, expect
 
 from gateway.extras.observations.book import ObservationBook
-from tests.extras.console.browser.kit import Site, wait_for_title
+from tests.extras.console.browser.kit import Site, go, wait_for_title
 from tests.extras.console.kit import API, Console
 from tests.support.process import GatewayProcess
 from tests.support.rows import each_row
@@ -132,6 +133,13 @@ async def test_a_search_finds_a_refused_request(site: Site, console: Console) ->
     text = await page.inner_text("main")
     assert "refused this request" in text
     assert "no/such" in text
+    assert "There is no model of that name" in text
+    assert re.search(r"Key\s+support sk-ru-…", text)
+    await go(page, "")
+    told = page.locator(".notice", has_text="Refused today")
+    await expect(told).to_contain_text(re.compile(r"1 × model_not_found, by key support ….{4} \("))
+    await told.get_by_role("link", name="the last").click()
+    await page.get_by_text("There is no model of that name").wait_for()
     page = await site.open("refusals", OPERATOR)
     await page.get_by_role("link", name=request_id).click()
     await wait_for_title(page, "Call")
