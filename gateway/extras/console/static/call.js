@@ -5,7 +5,7 @@ import { outcomeKind, showRefused } from "./calls.js";
 import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { ask } from "./form.js";
-import { amountText, count, exactAmount, fromNano, time, unit } from "./format.js";
+import { amountText, count, exactAmount, fromNano, groupAmount, time, unit } from "./format.js";
 import { accountLink } from "./links.js";
 import { failureWords } from "./observations.js";
 import { badge, button, code, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
@@ -39,6 +39,7 @@ export async function call({ name: id, session, signal, reload }) {
     up,
     head("Call", session.account.operator && charged(one) > 0n && button("Refund", () => askRefund(one, reload)), copyButton(() => one.request_id, "Copy the request id")),
     notice(outcomeKind(one.outcome) && "warn", one.explanation),
+    section("Money", moneyFigures(one), one.corrections.length > 0 && correctionTable(one.corrections)),
     section("How it ended", endFigures(one),
       one.failures?.map((failure) => h("p", { class: "words" }, `The provider ${failure.rejected ? "rejected the request" : "failed"} at `, time(failure.at), ": ", failureWords(failure)))),
     section("Who and where", figures([
@@ -50,7 +51,6 @@ export async function call({ name: id, session, signal, reload }) {
       ["Reply", one.stream ? "a stream" : "in one piece"],
     ])),
     section("Tokens and prices", priceTable(one), priceRule(one)),
-    section("Money", moneyFigures(one), one.corrections.length > 0 && correctionTable(one.corrections)),
   ];
 }
 
@@ -82,23 +82,49 @@ const endFigures = (one) => figures([
   ["Ended (UTC)", time(one.ended), one.ended && `after ${took(one)}`],
 ]);
 
+/** How many a price is for. */
+const UNITS = { million: 1000000n, thousand: 1000n, call: 1n };
+
+/** What a line costs, in millionths of a nano-unit. Tokens of media with a price of their own are in the line of their class, too. */
+function lineCost({ name, used, per, nano }, rows) {
+  const own = rows.filter((row) => [`audio_${name}`, `image_${name}`].includes(row.name) && row.nano !== undefined);
+  const rest = own.reduce((left, row) => left - row.used, used ?? 1);
+  return BigInt(rest) * BigInt(nano ?? 0) * (UNITS.million / UNITS[per]);
+}
+
+/** All digits of such an amount, `decimals` at least. */
+function lineText(scaled, decimals) {
+  const digits = String(scaled).padStart(16, "0");
+  return `${groupAmount(digits.slice(0, -15))}.${digits.slice(-15).replace(/0+$/, "").padEnd(decimals, "0")}`;
+}
+
 function priceTable(one) {
   const rows = CLASSES
-    .map(([label, price, used, per]) => ({ label, price: one.price[price], used: used && one[used], per, charged: one.price[`${price}_nano`] }))
-    .filter((row) => row.used || (row.used === null && row.charged))
+    .map(([label, name, used, per]) => ({ label, name, price: one.price[name], used: used && one[used], per, nano: one.price[`${name}_nano`] }))
+    .filter((row) => row.used || (row.used === null && row.nano))
     .concat(Object.entries(one.tool_calls).filter(([name]) => name !== "web_search")
-      .map(([name, used]) => ({ label: ["Calls of ", code(name)], price: one.price.tools[name]?.price, used, per: "call" })));
+      .map(([name, used]) => ({ label: ["Calls of ", code(name)], price: one.price.tools[name]?.price, used, per: "call", nano: one.price.tools[name]?.price_nano })));
   if (!rows.length) return dim("Nothing was used.");
-  return table({
+  const costs = new Map(rows.map((row) => [row, lineCost(row, rows)]));
+  const sum = [...costs.values()].reduce((all, cost) => all + cost, 0n);
+  const charge = BigInt(one.cost_nano) * UNITS.million;
+  const over = charge - sum;
+  // Not of a bill of the provider, nor of a call that cost nothing.
+  const isSum = over >= 0n && over < UNITS.million && !rows.some((row) => costs.get(row) < 0n);
+  const decimals = Math.max(2, ...[...costs.values(), charge].map((cost) => lineText(cost, 0).split(".")[1].length));
+  const foot = isSum && { label: "Charged" };
+  return [table({
     caption: "Tokens and prices",
     columns: [
       { label: "Used", cell: (row) => row.label },
-      { label: "Number", right: true, cell: (row) => (row.used === null ? dim("–") : count(row.used)) },
-      { label: "Price", exact: true, money: (row) => row.price },
+      { label: "Number", right: true, cell: (row) => row !== foot && (row.used === null ? dim("–") : count(row.used)) },
+      { label: "Price", exact: true, money: (row) => row.price ?? null },
       { label: "Per", cell: (row) => row.per },
-    ],
+      isSum && { label: `Cost, ${unit()}`, right: true, cell: (row) => (row !== foot && row.nano === undefined ? dim("–") : lineText(costs.get(row) ?? charge, decimals)) },
+    ].filter(Boolean),
     rows,
-  });
+    foot,
+  }), isSum && over > 0n && h("p", { class: "dim" }, `The lines are ${lineText(sum, 2)} together: a charge is rounded up once, to nine decimals.`)];
 }
 
 const priceRule = (one) => h("p", { class: "dim" }, one.price.by_bill && "The price goes by what the provider says it charged; where it does not say, by these. ", one.price_rule ? ["Prices chosen by the rule ", code(one.price_rule), "."] : "The model’s base prices.");
