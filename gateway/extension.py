@@ -126,6 +126,15 @@ class Shown:
     """Makes another."""
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A model that is sold below its cost at a provider, and the warning of it."""
+
+    model: str
+    provider: str
+    warning: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """What an extra says of gateway.toml beside the rules: what is meant, and what cannot be. By default nothing."""
@@ -145,6 +154,8 @@ class Advice:
     """Returns what is wrong with prices that `judge_model` refuses; "" if nothing is."""
     list_warnings: Callable[[Config], Iterable[str]] = lambda _: ()
     """Returns what may not be meant in a valid configuration, beside the doubts about its models."""
+    list_losses: Callable[[Config], Iterable[Loss]] = lambda _: ()
+    """Returns those of these warnings that are about a price below its cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

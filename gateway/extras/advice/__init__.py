@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gateway.extension import Advice, Extra
+from gateway.extension import Advice, Extra, Loss
 
 if TYPE_CHECKING:
     from gateway.config.records import Config
@@ -34,6 +34,12 @@ def _list_warnings(config: Config) -> Iterator[str]:
     return list_warnings(config)
 
 
+def _list_losses(config: Config) -> Iterator[Loss]:
+    from gateway.extras.advice.losses import list_losses
+
+    return list_losses(config)
+
+
 def _advise() -> Advice:
     from gateway.extras.advice import mistaken, other_names, plausible
 
@@ -45,6 +51,7 @@ def _advise() -> Advice:
         judge_model=plausible.judge_model,
         judge_dollars=plausible.judge_dollars,
         list_warnings=_list_warnings,
+        list_losses=_list_losses,
     )
 
 

@@ -9,12 +9,13 @@ from gateway.base.prices import BillTerms, PriceList, PriceRule
 from gateway.base.times import unix_ms
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model
+from gateway.extension import Loss
 from gateway.extras.advice.mistaken import find_base
 
 
 def list_warnings(config: Config) -> Iterator[str]:
     yield from list_lost_bases(config)
-    yield from list_losses(config)
+    yield from (one.warning for one in list_losses(config))
     yield from list_conflicts(config)
 
 
@@ -42,15 +43,15 @@ def list_conflicts(config: Config) -> Iterator[str]:
                 )
 
 
-def list_losses(config: Config) -> Iterator[str]:
-    """Yield a warning for each model, provider and rule with a price below its cost."""
+def list_losses(config: Config) -> Iterator[Loss]:
+    """Yield each model, provider and rule with a price below its cost."""
     for model in config.models.values():
         for provider, costs in model.costs.items():
             # Rules of both sides may lead to the same warning.
             yield from dict.fromkeys(_compare(model, provider, costs))
 
 
-def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
+def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[Loss]:
     """Compare the prices of what each rule of either side is about, and of what none is."""
     for rule in (None, *model.prices.rules, *costs.rules):
         case = _satisfy(rule)
@@ -67,10 +68,11 @@ def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
             )
         if below:
             when = f" when {rule.why}" if rule else ""
-            yield (
+            warning = (
                 f"[models.{quote_key(model.id, always=True)}]: its price is below its cost"
                 f" at {provider}{when}: {', '.join(below)}."
             )
+            yield Loss(model.id, provider, warning)
 
 
 def _list_amounts(price: money.Price, other: money.Price) -> dict[str, int]:

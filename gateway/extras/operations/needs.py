@@ -13,6 +13,8 @@ from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_installed, 
 from gateway.base.times import DAY_MS, format_moment
 from gateway.config.doubts import list_warnings
 from gateway.config.load import find_digest
+from gateway.config.records import Config
+from gateway.extension import find_advice
 from gateway.extras.observations.records import UpstreamView
 from gateway.extras.operations import health
 from gateway.ledger.records import AuditReport
@@ -71,8 +73,19 @@ def list_needs(
     is_file = name_node(gateway.config.storage.location) is None
     if is_file and (old := tell_old_backup(books, BACKUP_DAYS)):
         yield Need("backup_old", old)
-    for warning in list_warnings(gateway.config):
-        yield Need("config_doubt", warning)
+    yield from _find_doubts(gateway.config)
+
+
+def _find_doubts(config: Config) -> Iterator[Need]:
+    """Yield a need for each model and provider with a price below its cost, and for each other warning."""
+    losses = [*find_advice().list_losses(config)]
+    for model, provider in dict.fromkeys((one.model, one.provider) for one in losses):
+        message = f"{model} is sold below its cost at {provider}."
+        yield Need("sold_below_cost", message, (model,))
+    told = {one.warning for one in losses}
+    for warning in list_warnings(config):
+        if warning not in told:
+            yield Need("config_doubt", warning)
 
 
 def _find_due(gateway: Gateway) -> Iterator[Need]:

@@ -15,6 +15,7 @@ import pytest
 from gateway.admin.fields import name_process
 from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_version
 from gateway.config.records import Reload
+from gateway.extension import Advice, Loss
 from gateway.extras.observations.book import ObservationBook
 from gateway.extras.operations import needs
 from gateway.extras.operations.needs import list_needs
@@ -240,9 +241,10 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
     gateway.last_reload = Reload(0, False, "a typo", ())
     gateway.routes.providers["literal"].keys[0].problem = "no answer"
     off = {MODEL: replace(gateway.config.models[MODEL], off="maintenance")}
-    gateway.config = replace(
-        gateway.config, doubts=("a price is odd",), models={**gateway.config.models, **off}
-    )
+    doubts = ("its price is below its cost", "a price is odd")
+    losses = [Loss(MODEL, "literal", doubts[0])] * 2
+    monkeypatch.setattr(needs, "find_advice", lambda: Advice(list_losses=lambda _: losses))
+    gateway.config = replace(gateway.config, doubts=doubts, models={**gateway.config.models, **off})
     monkeypatch.setattr(type(gateway.ledger), "writable", False)
     with console.open_books() as books:
         books.entries.correct(OTHER, -(10**12), note="all")
@@ -258,8 +260,10 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
     assert [(one.code, *one.names) for one in told] == [
         ("audit_failed",), ("ledger_unwritable",), ("reload_refused",),
         ("provider_failing", "literal"), ("key_not_renewed", "literal"),
-        ("switched_off", MODEL), ("overdrawn", OTHER), ("cost_unknown", "large"), ("backup_old",), ("config_doubt",),
+        ("switched_off", MODEL), ("overdrawn", OTHER), ("cost_unknown", "large"), ("backup_old",), ("sold_below_cost", MODEL), ("config_doubt",),
     ]  # fmt: skip
+    words = [f"{MODEL} is sold below its cost at literal.", "a price is odd"]
+    assert [one.message for one in told[-2:]] == words
 
 
 async def test_what_is_on_disk_and_not_in_force_needs_doing(

@@ -51,6 +51,7 @@ const PLACES = {
   key_not_renewed: ["See Health", "/console/health"],
   overdrawn: ["See who", "/console/accounts?sort=lasts"],
   cost_unknown: ["See Costs", "/console/costs"],
+  sold_below_cost: ["See Costs", "/console/costs"],
   switched_off: ["See Health", "/console/health"],
   backup_old: ["See Health", "/console/health"],
   key_expiring: ["See keys", "/console/keys"],
