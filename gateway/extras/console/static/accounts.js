@@ -49,8 +49,11 @@ async function allKeys({ params, signal, reload }) {
 
 const total = "All accounts";
 
+/** A weekend and a day, in which nobody may look. */
+const SOON_DAYS = 3;
+
 const lasts = ({ days_left: left }) => (left === null ? dim("–") : left > 999 ? "over 999 days"
-  : left ? plural(left, "day") : h("span", { class: "red" }, "0 days"));
+  : left > SOON_DAYS ? plural(left, "day") : h("span", { class: left ? "yellow" : "red" }, plural(left, "day")));
 
 const accountTable = ({ accounts: rows, totals }, sort) => table({
   caption: "Accounts",
