@@ -22,6 +22,7 @@ from gateway.ledger.budget_records import Allowance, BudgetChanges, Period
 from gateway.ledger.key_records import LIMITS, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books
+from gateway.ledger.sql.database import MAX_ROWS
 
 MAX_LIVE_KEYS: Final = 1000
 """Live keys an account can create here, as all are in the server's memory. The CLI has no limit."""
@@ -35,14 +36,31 @@ MAX_UNUSED_DAYS: Final = 36_500
 
 @route("GET", "/keys", "any")
 def list_keys(books: Books, request: ConsoleRequest) -> Answer:
-    """List keys, the newest first. `live` keys have not ended, even if their cap is spent."""
+    """List keys, the newest or the dearest first. `live` keys have not ended, even if their cap is spent."""
     is_live = request.query.choice("status", ("live", "all"), "live") == "live"
+    order = request.query.choice("sort", ("newest", "spent_30d"), "newest")
     page, live_at_ms = read_page(request, int, str), books.clock() if is_live else None
-    describe, locate = make_describer(books, request.account.id), attrgetter("created_ms", "id")
-    count, found = books.keys.read_page(
-        request.account.id, live_at_ms=live_at_ms, after=page.after, limit=page.wanted
-    )
-    return page.answer("keys", found, describe, locate, count=count)
+    account_id, locate = request.account.id, attrgetter("created_ms", "id")
+    describe = make_describer(books, account_id)
+    if order == "newest":
+        count, found = books.keys.read_page(
+            account_id, live_at_ms=live_at_ms, after=page.after, limit=page.wanted
+        )
+        return page.answer("keys", found, describe, locate, count=count)
+    with books.snapshot():
+        count, found = books.keys.read_page(
+            account_id, live_at_ms=live_at_ms, after=None, limit=MAX_ROWS
+        )
+        today = books.clock() // DAY_MS
+        spent = UsageBook(books).sum_by_key(account_id, today - SPENT_DAYS + 1, today)
+
+    def rank(key: KeyView) -> tuple[int, str]:
+        return -spent.get(key.id, 0), key.id
+
+    found.sort(key=rank)
+    first = 0 if page.after is None else bisect_right(found, page.after, key=rank)
+    shown = found[first : first + page.wanted]
+    return page.answer("keys", shown, describe, rank, count=count)
 
 
 @route("GET", "/accounts/keys", "operator", EVERY_TOKEN)

@@ -27,7 +27,7 @@ export async function account(context) {
       figures([["Held", balance(one.held)], ["Spent today", amount(one.spent_today), "UTC day"], ["Last 7 days", amount(one.spent_7d)],
         ["Last 30 days", amount(one.spent_30d), link("Usage", `/console/usage${query({ account: one.name })}`)], ["Last call", time(one.last_used, { brief: true, none: "never" }), link("All calls", `/console/activity${query({ account: one.name })}`)],
         ["Open sessions", count(one.sessions), link("People", `?people=1`)]])),
-    usageOf(use, name),
+    usageOf(use, name, context.go),
     foldedSection("Limits", h("p", { class: "hint" }, "For all keys together; a key can only have less."), limitFigures(one, context.session)),
     section(["Keys", button("Create a key", () => askNew(here))], one.key_list.length ? keyTable(one.key_list, (key) => rowActions(key, here)) : empty("No keys yet. The holder makes them, or you.")),
     budgetSection(budgets, budgetPath, context),

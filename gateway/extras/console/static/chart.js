@@ -39,9 +39,9 @@ const lineClass = ({ tone, dashed }) => `line s${tone} ${dashed ? "dashed" : ""}
  * the top of the axis, `least` the smallest difference between values, and `lines` are drawn in place of bars.
  * `series`: [{name, text or an element, say(value), tone, dashed}] in the order of the values, the lowest bar first;
  * `say` writes one value into the legend while its slot is read out. Without series the bars are of one kind.
- * `zoom(first, last)` is called with the slots of a span that was chosen.
+ * `zoom(first, last)` is called with the slots of a span that was chosen; with `picks` one slot is a span, too.
  */
-export function chart({ title, unit, slots, series = [], least, height, plots = [{ unit, series, least, height }], emptyText, zoom }) {
+export function chart({ title, unit, slots, series = [], least, height, plots = [{ unit, series, least, height }], emptyText, zoom, picks }) {
   const prefix = newId("hatch");
   const parts = plots.map((plot, index) => ({
     ...plot, least: plot.least ?? 1e-9, height: plot.height ?? HEIGHT,
@@ -51,7 +51,7 @@ export function chart({ title, unit, slots, series = [], least, height, plots = 
   const named = parts.flatMap((part) => part.series.map((one, at) => ({ ...one, lines: part.lines, at: part.first + at }))).filter(({ name }) => name);
   const figuresOf = named.map(({ text }) => h("b", null, text));
   const readout = h("span", { class: "readout", "aria-hidden": "true" }, "\u00a0");
-  const box = h("div", { class: "plot" });
+  const box = h("div", { class: picks ? "plot picks" : "plot" });
   const slider = h("input", { type: "range", class: "reader", min: 0, max: slots.length - 1, value: slots.length - 1, "aria-label": zoom ? "Read the chart; Shift and arrows choose a span, Enter shows it" : "Read the chart" });
   let picture = null;
   let anchor = null;
@@ -66,9 +66,9 @@ export function chart({ title, unit, slots, series = [], least, height, plots = 
     if (slot) slider.setAttribute("aria-valuetext", [slot.text, ...named.map(({ name }, index) => `${name} ${figuresOf[index].textContent}`)].join(", "));
   };
   const choose = (at) => {
-    const [first, last] = [anchor, at].sort((one, other) => one - other);
+    const [first, last] = [anchor ?? at, at].sort((one, other) => one - other);
     anchor = null;
-    if (zoom && last > first) zoom(slots[first], slots[last]);
+    if (zoom && slots[first] && (picks || last > first)) zoom(slots[first], slots[last]);
     else read(at);
   };
   const draw = () => {
@@ -77,7 +77,7 @@ export function chart({ title, unit, slots, series = [], least, height, plots = 
   new ResizeObserver(draw).observe(box);
   onPointer(box, { read, choose, at: (event) => picture?.find(event), begin: (at) => { anchor = zoom ? at : null; }, end: () => { anchor = null; read(-1); } });
   slider.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && anchor !== null) choose(Number(slider.value));
+    if (event.key === "Enter" && (picks || anchor !== null)) choose(Number(slider.value));
     else if (event.key === "Escape") anchor = null;
     else if (zoom && event.shiftKey && event.key.startsWith("Arrow")) anchor ??= Number(slider.value);
     else if (event.key.startsWith("Arrow")) anchor = null;

@@ -8,8 +8,8 @@ import { accountLink } from "./links.js";
 import { tile, tiles } from "./tiles.js";
 import { code, link, liveHead, section, table } from "./ui.js";
 
-export async function gateway({ session, signal, load }) {
-  const [all, usage, own, { usageChart }] = await Promise.all([
+export async function gateway({ session, signal, go, load }) {
+  const [all, usage, own, { usageChart, zoomTo }] = await Promise.all([
     get("/gateway", signal), get("/gateway/usage", signal), get("/overview", signal), load("usagechart")]);
   const { balanceCard, firstSteps } = own.first_call || !all.models.length ? await load("overview") : {};
   return [
@@ -17,7 +17,7 @@ export async function gateway({ session, signal, load }) {
     summary(all),
     !all.models.length && !own.first_call && firstSteps(own),
     h("div", { class: "beside" },
-      h("section", { class: "card", "aria-label": "Last 30 days" }, usageChart(usage, "money", SERIES)),
+      h("section", { class: "card", "aria-label": "Last 30 days" }, usageChart(usage, "money", SERIES, zoomTo(go, {}))),
       needSection(all.needs, own.notices)),
     h("div", { class: "pair" }, topTable("Account", "account", all.accounts), topTable("Model", "model", all.models)),
     h("details", { class: "card" }, h("summary", null, "Calls, times and money by period"), periodTable(all)),

@@ -12,9 +12,10 @@ const GRACE = [["0", "stops now"], ["3600", "works for 1 hour more"], ["86400", 
 
 export async function keys(context) {
   const { params, signal } = context;
-  const status = params.get("status");
+  const [status, sort] = ["status", "sort"].map((name) => params.get(name));
+  const listed = (changes) => `/console/keys${query({ status, sort, ...changes })}`;
   const [list, { budgets }] = await Promise.all([
-    get(`/keys${query({ status, cursor: params.get("cursor") })}`, signal), get("/budgets", signal)]);
+    get(`/keys${query({ status, sort, cursor: params.get("cursor") })}`, signal), get("/budgets", signal)]);
   const here = { ...context, budgets };
   const add = () => askNew(here);
   if (params.has("new")) {
@@ -28,7 +29,8 @@ export async function keys(context) {
     head("Keys", button("Create a key", add, "primary")),
     keyTable(list.keys, (key) => rowActions(key, here)),
     h("div", { class: "under" }, pager(list.count, "key", list.next_cursor),
-      status ? link("Working keys only", "/console/keys") : link("With revoked and expired", "/console/keys?status=all")),
+      sort ? link("Newest first", listed({ sort: null })) : link("Most spent first", listed({ sort: "spent_30d" })),
+      status ? link("Working keys only", listed({ status: null })) : link("With revoked and expired", listed({ status: "all" }))),
     budgetSection(budgets, "/budgets", context),
   ];
 }

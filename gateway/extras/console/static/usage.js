@@ -6,7 +6,8 @@ import { count, growth, utcDay } from "./format.js";
 import { filters } from "./form.js";
 import { latestDays, latestMonths, rangeFields, rangeLinks } from "./period.js";
 import { code, empty, head, keyOptions, link, notice, section, table, tokenColumns } from "./ui.js";
-import { METRICS, usageChart } from "./usagechart.js";
+import { MAX_SERIES } from "./chart.js";
+import { METRICS, usageChart, zoomTo } from "./usagechart.js";
 
 const GROUPS = { day: "Day (UTC)", hour: "Hour (UTC)", model: "Model", key: "Key", account: "Account", provider: "Provider" };
 
@@ -19,7 +20,7 @@ function readFilters() {
   };
 }
 
-export async function usage({ session, signal, load: loadScript }) {
+export async function usage({ session, signal, go, load: loadScript }) {
   const chosen = readFilters();
   const all = session.account.operator;
   const path = all ? "/gateway/usage" : "/usage";
@@ -40,7 +41,7 @@ export async function usage({ session, signal, load: loadScript }) {
       link("JSON", apiUrl(`${path}${query(asked)}`), "button", { download: `usage-${view.from}-${view.to}.json` }),
       link("CSV", apiUrl(`${path}.csv${query(asked)}`), "button", { download: "" }));
     results.replaceChildren(
-      section(GROUPS[view.by] === GROUPS.hour ? "By hour and model" : "By day and model", usageChart(view, now.show)),
+      section(GROUPS[view.by] === GROUPS.hour ? "By hour and model" : "By day and model", usageChart(view, now.show, MAX_SERIES, zoomTo(go, now))),
       section(`By ${view.by}`, usageTable(view)), ...(view.latency && view.latency.rows.length ? [latencySection(view.latency)] : []));
   };
   const change = async () => {
@@ -80,7 +81,7 @@ const NAMES = {
   model: (row) => code(row.model),
   account: (row) => link(row.account, usageUrl(readFilters(), { account: row.account })),
   provider: (row) => row.provider,
-  key: (row) => [row.key_name || "unnamed", " ", code(row.key_display)],
+  key: (row, { from, to }) => [link(row.key_name || "unnamed", `/console/activity${query({ key: row.key, from, to })}`), " ", code(row.key_display)],
 };
 
 function usageTable(view) {
@@ -89,7 +90,7 @@ function usageTable(view) {
   return table({
     caption: `Usage by ${view.by}`,
     columns: [
-      { label: GROUPS[view.by], cell: (row) => (row === totals ? "Total" : NAMES[view.by](row)) },
+      { label: GROUPS[view.by], cell: (row) => (row === totals ? "Total" : NAMES[view.by](row, view)) },
       { label: "Calls", right: true, cell: (row) => count(row.requests) },
       ...tokenColumns(view.rows),
       { label: "Cost", money: (row) => row.cost },
@@ -101,4 +102,4 @@ function usageTable(view) {
 }
 
 /** The section of an account's page. */
-export const usageOf = (view, account) => view.rows.length > 0 && section(["Last 30 days", link("By day, key or provider", usageUrl(view, { account }))], usageChart(view, "money", 5), h("details", null, h("summary", null, "As a table"), usageTable(view)));
+export const usageOf = (view, account, go) => view.rows.length > 0 && section(["Last 30 days", link("By day, key or provider", usageUrl(view, { account }))], usageChart(view, "money", 5, zoomTo(go, { account })), h("details", null, h("summary", null, "As a table"), usageTable(view)));

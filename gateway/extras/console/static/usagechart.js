@@ -1,5 +1,6 @@
 // The chart of usage: stacked bars by model, made of the points of one answer.
 
+import { query } from "./api.js";
 import { MAX_SERIES, chart } from "./chart.js";
 import { amount, amountText, fromNano, plural, roundText, shortDay, toNano, unit } from "./format.js";
 
@@ -32,10 +33,17 @@ export function makeSlots({ from, to, chart: { unit } }, width) {
   const slots = Array.from({ length: Math.ceil(steps / size) }, (_, index) => {
     const iso = new Date(start + index * size * step).toISOString();
     const label = shortDay(hourly ? iso : iso.slice(0, 10));
-    return { label, span, sum: 0n, values: new Array(width).fill(0) };
+    const last = new Date(Math.min(start + (index + 1) * size * step, Date.parse(to) + DAY_MS) - 1);
+    return { label, span, day: iso.slice(0, 10), end: last.toISOString().slice(0, 10), sum: 0n, values: new Array(width).fill(0) };
   });
   return { slots, find: (at) => slots[Math.floor((Date.parse(at) - start) / (size * step))] };
 }
+
+/** Shows the days of bars that were chosen; one day by the hour, unless the table is by something else. */
+export const zoomTo = (go, chosen) => ({ day: from }, { end: to }) => {
+  const by = chosen.by && chosen.by !== "day" ? chosen.by : from === to ? "hour" : null;
+  go(`/console/usage${query({ ...chosen, by, from, to })}`);
+};
 
 function sumBy(points, name, read) {
   const sums = new Map();
@@ -45,8 +53,8 @@ function sumBy(points, name, read) {
 
 const larger = ([, one], [, other]) => (one < other ? 1 : one > other ? -1 : 0);
 
-/** `most`: how many models have a colour of their own. */
-export function usageChart(view, show, most = MAX_SERIES) {
+/** `most`: how many models have a colour of their own. `zoom(first, last)` is called with bars that were chosen. */
+export function usageChart(view, show, most = MAX_SERIES, zoom = null) {
   const metric = METRICS[show];
   const { read, scale } = metric;
   const { points } = view.chart;
@@ -66,7 +74,7 @@ export function usageChart(view, show, most = MAX_SERIES) {
   for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${metric.say(slot.sum)}`;
   return chart({
     title: conclude(view, sumBy(points, "at", read), metric.round), unit: metric.unit(),
-    slots, series, least: 1 / scale,
+    slots, series, least: 1 / scale, zoom, picks: zoom !== null,
   });
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sqlite3
 import time
 from collections.abc import AsyncIterator
@@ -315,6 +316,21 @@ async def test_the_axes_of_charts_are_whole(site: Site) -> None:
             texts, beyond = await plot.evaluate(READ_AXES)
             assert beyond == [], f"{day} at {width} px"
             assert highest in texts
+
+
+async def test_a_bar_that_is_clicked_leads_to_its_day(site: Site) -> None:
+    for path, as_ in (
+        ("usage?from=2026-03-07&to=2026-03-08", HOLDER),
+        (f"accounts/{ACCOUNT}", OPERATOR),
+        ("", OPERATOR),
+    ):
+        page = await site.open(path, as_)
+        plot = page.locator(".plot svg[role=img]")
+        await plot.wait_for()
+        box = await plot.bounding_box()
+        assert box is not None
+        await plot.click(position={"x": box["width"] - 9, "y": box["height"] / 2})
+        await page.wait_for_url(re.compile(r"/usage\?.*by=hour&from=(\d{4}-\d\d-\d\d)&to=\1"))
 
 
 async def test_times_from_buckets_say_that_they_are_near(site: Site) -> None:
