@@ -22,7 +22,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
-from tests.extras.console.browser.kit import HOLDER_PAGES, OPERATOR_PAGES, Site, go
+from tests.extras.console.browser.kit import HEIGHT, HOLDER_PAGES, NARROW, OPERATOR_PAGES, Site, go
 from tests.extras.console.browser.past import DAY_MS, FAILED, OUTCOMES, find_path
 from tests.extras.console.browser.test_accessible import LARGER_PHONE, MAX_HEIGHT
 from tests.extras.console.calls import Past, add_calls
@@ -145,3 +145,19 @@ async def test_pages_of_very_many_rows_are_three_screens_high_on_a_phone(
             }"""
         )
     assert {path: height for path, height in heights.items() if height > MAX_HEIGHT} == {}
+
+
+FIND_IDS: Final = """() => [...document.querySelectorAll("tbody a.mono")].filter((one) => one.offsetParent).map((one) => {
+    const [box, row] = [one, one.closest("tr")].map((it) => it.getBoundingClientRect());
+    return [one.getClientRects().length, box.right <= row.right];
+})"""
+
+
+async def test_request_ids_stand_in_one_line(site: Site) -> None:
+    for width in (NARROW, LARGER_PHONE):
+        page = await site.open("activity", HOLDER)
+        await page.set_viewport_size({"width": width, "height": HEIGHT})
+        await go(page, "activity")
+        found = await page.evaluate(FIND_IDS)
+        assert found == [[1, True]] * len(found)
+        assert len(found) > 5
