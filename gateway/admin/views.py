@@ -93,8 +93,6 @@ ENTRY: Final = Fields[records.EntryView](
         ("NOTE", lambda entry: " ".join(filter(None, (entry.request_id, entry.note)))),
     ),
 )
-LEDGER_ENTRY: Final = Fields[records.EntryView](*ENTRY.members, table=("account", *ENTRY.columns))
-"""An entry in a list of several accounts."""
 EVENT: Final = Fields[records.EventView](
     *("id", "at_ms", "actor", "action", "account", "target", "detail", "address"),
     table=(

@@ -24,7 +24,7 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account", "refund"),
-    "books": ("audit", "events", "entries", "backup"),
+    "books": ("audit", "backup"),
     "check": ("check",),
     "keys": ("key", "budget"),
     "process": ("serve", "init", "reload", "health", "unit"),
@@ -53,8 +53,6 @@ WORDS: Final[Mapping[str, str]] = {
         "Run the full audit: check that balances equal the sums of all entries and requests. "
         f"Exits {ExitCode.AUDIT_MISMATCH} if they do not."
     ),
-    "events": "List who did what, apart from requests: the latest first.",
-    "entries": "List the entries of all accounts or of one, the latest first.",
     "backup": (
         "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
         f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."

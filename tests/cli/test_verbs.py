@@ -41,12 +41,12 @@ def test_these_verbs_and_no_others_exist() -> None:
     """Extras may bring others."""
     own = [path for path, one in VERBS.items() if one.run.__module__.startswith("gateway.cli.")]
     assert sorted(own) == sorted([
-        "serve", "init", "check", "reload", "health", "audit", "events", "backup", "unit",
+        "serve", "init", "check", "reload", "health", "audit", "backup", "unit",
         "account add", "account edit", "account list", "account show", "account credit", "account correct",
         "account suspend", "account resume",
         "key add", "key edit", "key list", "key rotate", "key revoke",
         "budget add", "budget list", "budget edit", "budget remove",
-        "entries", "receipt", "refund",
+        "receipt", "refund",
     ])  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_an_unknown_argument_is_told_with_one_hint(
         (("acount", "list"), "unknown verb 'acount'; did you mean account?"),
         (("account", "lsit"), "unknown verb 'account lsit'; did you mean account list?"),
         (("--config", "x", "moon"), "unknown verb 'moon'"),
-        (("entries", "--kind", "moon"), "argument --kind: invalid choice: 'moon'"),
+        (("account", "list", "--sort", "moon"), "argument --sort: invalid choice: 'moon'"),
     ],
 )
 def test_an_unknown_verb_is_told_with_one_that_is_meant(

@@ -1,10 +1,11 @@
-"""How providers answer and what was refused: the commands `providers` and `refusals`, pages of the console.
+"""How providers answer, what was refused, who did what: `providers`, `refusals`, `events`, pages of the console.
 
-Without it what observations count is judged by nobody: the log has each failure and refusal.
+Without it what observations count is judged by nobody: the log has each failure and refusal. The ledger
+still notes each event, and nobody reads them.
 
 health   judges providers by their latest calls; latencies, refusals
 needs    what an operator has to see to, for the console's overview
-verbs    the two commands
+verbs    the three commands
 console  where the console is, for operators: health, how providers answer, refusals, audit, the log of events
 costs    likewise: charges, costs and the margin
 """
@@ -27,5 +28,6 @@ EXTRA = Extra(
     words={
         "providers": "Show how the providers answer: calls, failures, the last error, latencies.",
         "refusals": "Show which requests were refused, for whom and why.",
+        "events": "List who did what, apart from requests: the latest first.",
     },
 )

@@ -1,20 +1,22 @@
-"""The verbs `providers` and `refusals`."""
+"""The verbs `providers`, `refusals` and `events`."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Final
 
+from gateway.admin import views
 from gateway.admin.fields import Columns
 from gateway.base.times import DAY_MS, format_moment
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
-from gateway.cli.verbs import ACCOUNT, SINCE, arg, flag, verb
+from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, arg, flag, verb
 from gateway.extras.observations.describing import REFUSED, describe_failure
 from gateway.extras.observations.records import UpstreamFailure, UpstreamView
 from gateway.extras.operations import health
 from gateway.extras.operations.health import LatencyRow
+from gateway.ledger.records import EventFilter
 
 LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than about"
 """Above the table of latencies."""
@@ -105,6 +107,21 @@ def refusals(command: Command, account: str | None, since: int | None, *, each: 
             command.say("Models that are not configured have no name here; `--each` shows it.")
     if each or (account is not None and not command.as_json):
         command.show_list(health.list_refused(books, account, since_ms), REFUSED)
+
+
+@verb(
+    "events",
+    "events --since 24h",
+    "events --search alice --limit 200",
+    "events --search key.revoke",
+    arg("--search", "TEXT", "only those whose actor, action, account or target contains TEXT"),
+    SINCE,
+    LIMIT,
+)
+def events(command: Command, search: str | None, since: int | None, limit: int) -> None:
+    chosen = EventFilter(search, since_ms=since or 0)
+    rows = command.open_books().events.read_page(chosen, None, limit + 1)
+    command.show_latest("event", rows, views.EVENT, limit)
 
 
 def _describe_last(failure: UpstreamFailure | None) -> str:

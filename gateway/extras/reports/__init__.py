@@ -1,7 +1,7 @@
-"""Report on many calls: lists of calls, sums of usage, statements of a month.
+"""Report on many calls: lists of calls and entries, sums of usage, statements of a month.
 
 Without it the ledger writes the same sums, and nobody reads them: a call is found by its id with
-`receipt`, a balance with `account show` and `entries`. The console is not there either.
+`receipt`, a balance and its latest entries with `account show`. The console is not there either.
 
     records     filters; calls, sums, and lines of a statement
     calls       calls by account, key, model, provider and ending: the latest, or the slowest
@@ -11,7 +11,7 @@ Without it the ledger writes the same sums, and nobody reads them: a call is fou
     statements  what moved the balances in a period
     ranks       accounts in the order of what they have or spent
     views       the fields of these for tables, JSON and CSV
-    verbs       `usage`, `calls`, `statement`
+    verbs       `usage`, `calls`, `statement`, `entries`
 """
 
 from __future__ import annotations
@@ -27,5 +27,6 @@ EXTRA = Extra(
         ),
         "usage": "Sum up the requests, tokens and cost of all accounts or of one.",
         "calls": "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
+        "entries": "List the entries of all accounts or of one, the latest first.",
     },
 )

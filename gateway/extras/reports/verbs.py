@@ -1,12 +1,14 @@
-"""The verbs `calls`, `usage` and `statement`."""
+"""The verbs `calls`, `usage`, `statement` and `entries`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Final, get_args
 
-from gateway.admin.fields import Fields
+from gateway.admin import views as shared
+from gateway.admin.fields import Fields, write_csv
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
@@ -26,6 +28,7 @@ from gateway.extras.reports.records import (
 )
 from gateway.extras.reports.statements import StatementBook
 from gateway.extras.reports.usage import UsageBook
+from gateway.ledger.records import EntryFilter, EntryKind, EntryView
 from gateway.ledger.sql.books import Books
 
 
@@ -168,3 +171,52 @@ def statement(command: Command, month: tuple[int, int], account: str | None) -> 
     if account is None:
         lines.append(sum_statement(lines))
     command.show_list(lines, views.STATEMENT)
+
+
+_RUN: Final = 5000
+"""Entries that are read at once."""
+_ENTRY: Final = Fields[EntryView](*shared.ENTRY.members, table=("account", *shared.ENTRY.columns))
+
+
+@verb(
+    "entries",
+    "entries --since 7d --kind correction",
+    "entries --since 2026-10-01 --until 2026-10-31 --csv > october.csv",
+    ACCOUNT,
+    choice("--kind", get_args(EntryKind), "only entries of this kind"),
+    SINCE,
+    UNTIL,
+    LIMIT,
+    csv="write all of them as CSV to stdout",
+)
+def entries(
+    command: Command,
+    *,
+    account: str | None,
+    kind: EntryKind | None,
+    since: int | None,
+    until: int | None,
+    limit: int,
+) -> None:
+    books = command.open_books()
+    account_id = None if account is None else books.accounts.find_id(account)
+    chosen = EntryFilter(account_id, kind, since, until)
+    if command.as_csv:
+        command.output.print(write_csv((), shared.ENTRY.names))
+        for run in _read_runs(books, chosen):
+            rows = map(shared.ENTRY.describe, run)
+            if text := write_csv(rows, shared.ENTRY.names, header=False):
+                command.output.print(text)
+        return
+    every = chain.from_iterable(_read_runs(books, chosen))
+    command.show_latest("entry", [*islice(every, limit + 1)], _ENTRY, limit)
+
+
+def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, ...]]:
+    below_id: int | None = None
+    while True:
+        run = books.entries.read_run(chosen, below_id, _RUN)
+        yield run.entries
+        below_id = run.next_id
+        if below_id is None:
+            return
