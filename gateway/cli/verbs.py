@@ -24,11 +24,10 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account", "refund"),
-    "books": ("audit", "backup"),
+    "books": ("audit", "backup", "receipt"),
     "check": ("check",),
     "keys": ("key", "budget"),
     "process": ("serve", "init", "reload", "health", "unit"),
-    "receipts": ("receipt",),
 }
 """The first words of the verbs of each module."""
 WORDS: Final[Mapping[str, str]] = {

@@ -10,7 +10,7 @@ import pytest
 from gateway.base.money import PRICES, Price, Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.base.process import ExitCode
-from gateway.cli.receipts import page_receipt
+from gateway.cli.books import page_receipt
 from gateway.extension import Told
 from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
 from gateway.ledger.sqlite import backup
