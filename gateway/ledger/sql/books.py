@@ -6,8 +6,9 @@ and blocks until it is committed. What it changes is also noted as an event, und
 Every call may raise LedgerError when the ledger cannot be used. Besides that, reads raise NotFound
 for what does not exist, and changes raise Refused or one of its kinds.
 
-A small part follows. Events: who did what, apart from requests. Extras have parts of their own, which
-whoever uses them makes of the books.
+Two small parts follow. Receipts: requests, each with its account and key, and what pending ones hold.
+Events: who did what, apart from requests. Extras have parts of their own, which whoever uses them makes
+of the books.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
+from gateway.base.ids import display
 from gateway.base.progress import Progress, ignore
+from gateway.extension import Told, find_ledger_tables
+from gateway.ledger.call_records import CallDetail, KeyLabel
 from gateway.ledger.records import (
     EVERY,
     MAX_INTEGER,
@@ -26,19 +30,35 @@ from gateway.ledger.records import (
     EventView,
     MoveRecord,
     NodeView,
+    NotFound,
 )
 from gateway.ledger.sql.accounts import AccountBook
 from gateway.ledger.sql.budgets import BudgetBook
-from gateway.ledger.sql.database import Connection, Database, Part, read_script
+from gateway.ledger.sql.database import (
+    Connection,
+    Database,
+    Part,
+    join_parts,
+    read_script,
+    sum_parts,
+)
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
-from gateway.ledger.sql.receipts import ReceiptBook
+from gateway.ledger.sql.rows import read_receipt
 
 _SQL: Final = read_script(__file__)
 _CHOSEN: Final = _SQL["chosen events"]
 _PAGE: Final = _SQL["page of events"].format(chosen=_CHOSEN)
 _COUNT: Final = _SQL["count events"].format(chosen=_CHOSEN)
 _LAST_CHECKPOINT: Final = "SELECT max(created_ms) FROM checkpoints"
+_LABELS: Final = """
+    SELECT accounts.name, keys.id, keys.name, keys.last4
+    FROM requests JOIN keys ON keys.id = key_id JOIN accounts ON accounts.id = requests.account_id
+    WHERE requests.id = :id AND requests.account_id = coalesce(:account, requests.account_id)
+"""
+_PENDING_HOLDS: Final = (
+    f"SELECT count(*), {sum_parts('hold_nano')} FROM requests WHERE state = 'pending'"  # noqa: S608
+)
 
 
 class Books(Database):
@@ -94,6 +114,43 @@ class Books(Database):
 
 MAX_AT_ONCE: Final = 500
 """Events of one page."""
+
+
+class ReceiptBook(Part):
+    def find(self, request_id: str, *, account_id: int | None = None) -> CallDetail | Told:
+        """Return a request with its receipt, or what an extra knows of one that has none. Raises NotFound.
+
+        If `account_id` is given, requests of other accounts are treated as unknown.
+        """
+        try:
+            return self.read_detail(request_id, account_id=account_id)
+        except NotFound:
+            for tables in find_ledger_tables().values():
+                if tables.find_refused is not None:
+                    return tables.find_refused(self._database, request_id, account_id)
+            raise
+
+    def read_detail(self, request_id: str, *, account_id: int | None = None) -> CallDetail:
+        """Return a request with its receipt. Those of other accounts are treated as unknown."""
+        with self._database.snapshot() as connection:
+            values = {"id": request_id, "account": account_id}
+            labels = self._database.read_one(_LABELS, values)
+            receipt = read_receipt(connection, request_id=request_id)
+            told = [
+                one.describe_call(self._database, request_id)
+                for one in find_ledger_tables().values()
+                if one.describe_call is not None
+            ]
+        if labels is None or receipt is None:
+            raise NotFound("there is no call of that request id")
+        account, key_id, key_name, last4 = labels
+        key = KeyLabel(key_id, key_name, display(last4, key_id))
+        return CallDetail(account, key, receipt, told)
+
+    def measure_pending(self) -> tuple[int, int]:
+        """Return how many requests are pending, and the sum of their holds in nano-units."""
+        count, *parts = self._database.read_one(_PENDING_HOLDS)
+        return int(count), join_parts(*parts)
 
 
 class EventBook(Part):
