@@ -8,7 +8,7 @@
     call_records     receipts of calls, and the words for how calls end
     checks           checks of names, notes, amounts, limits and dates, before they are stored
     versions         the version of a file's schema, and which older ones are upgraded
-    opening          opens, checks and makes the ledger of a location
+    opening          opens and checks the ledger of a location
     serving/         the contract of a serving ledger: decisions in memory, one writer over a store
     sql/             statements that databases share, and the operator's books made of them
     sqlite/          a ledger in one SQLite file, for one serving process

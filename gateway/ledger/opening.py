@@ -1,25 +1,18 @@
-"""Open, check and make the ledger of a location: a path leads to SQLite, an address to an extra's database."""
+"""Open and check the ledger of a location: a path leads to SQLite, an address to an extra's database."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.base.progress import Progress, ignore
 from gateway.base.times import unix_ms
-from gateway.extension import find_databases, find_ledger_tables, find_missing
+from gateway.extension import find_databases
 from gateway.ledger.base import COMMIT_SECONDS
-from gateway.ledger.records import (
-    AuditReport,
-    BadRecord,
-    DatabaseUrl,
-    LedgerError,
-    Location,
-    MoveRecord,
-)
+from gateway.ledger.records import DatabaseUrl, LedgerError, Location
 from gateway.ledger.sql.books import Books
 
 if TYPE_CHECKING:
@@ -51,10 +44,6 @@ class Opener(Protocol):
     def open_books(
         self, *, create: bool, clock: Callable[[], int], progress: Progress
     ) -> Books: ...
-
-    def make_ledger(
-        self, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
-    ) -> AuditReport: ...
 
     def find_server(self) -> int | None: ...
 
@@ -127,37 +116,6 @@ def open_books(
         LedgerError: there is no ledger at `location`, or it cannot be used.
     """
     return find_opener(location).open_books(create=create, clock=clock, progress=progress)
-
-
-def make_ledger(
-    location: Location,
-    version: int,
-    records: Iterable[MoveRecord],
-    *,
-    clock: Callable[[], int] = unix_ms,
-    progress: Progress = ignore,
-) -> AuditReport:
-    """Make a new ledger from another's records of this schema version, if they add up.
-
-    Raises:
-        BadRecord: the version is unknown, or a record has no place in a ledger of it.
-        LedgerError: the ledger cannot be made.
-    """
-    return find_opener(location).make_ledger(version, _leave_out(records), clock(), progress)
-
-
-def _leave_out(records: Iterable[MoveRecord]) -> Iterator[MoveRecord]:
-    """Leave out rows of extras' tables that stay where they are: a gateway without the extra exports them, too."""
-    known = find_ledger_tables().values()
-    here = {name for one in known for name in one.names}
-    stay = {name for one in known for name in one.stay}
-    gone: dict[str, str | None] = {}
-    for record in records:
-        table = record.table
-        if table not in here and gone.setdefault(table, find_missing("ledger", table)):
-            raise BadRecord(f"its table '{table}' {gone[table]}")
-        if table not in stay:
-            yield record
 
 
 def find_schema(location: Location) -> int:

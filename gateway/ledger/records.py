@@ -61,10 +61,6 @@ class Conflict(Refused):
     word = "conflict"
 
 
-class BadRecord(Refused):
-    """A record cannot be read back into a ledger."""
-
-
 EntryKind = Literal["credit", "code", "card", "charge", "correction"]
 
 
@@ -256,14 +252,6 @@ class EventFilter:
 
 
 EVERY: Final = EventFilter()
-
-
-@dataclass(frozen=True, slots=True)
-class MoveRecord:
-    """One row on its way to another ledger; `row` has the columns by name."""
-
-    table: str
-    row: Mapping[str, str | int | bytes | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from typing import Any, Final
 import pytest
 
 from gateway import extension
-from gateway.ledger.opening import check_ledger, find_server, make_ledger, open_books, open_ledger
-from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord
+from gateway.ledger.opening import check_ledger, find_server, open_books, open_ledger
+from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
-from tests.ledger.kit import make_place
 from tests.support.stand_in import URL, stand_in
 
 WHERE: Final = DatabaseUrl(URL)
@@ -25,11 +24,8 @@ def test_an_address_leads_to_an_extras_database_and_a_path_to_a_file(
     opened = stand_in(monkeypatch, tmp_path / "behind.db", pid=7)
     with open_books(WHERE, create=True) as books:
         assert isinstance(books, SqliteBooks)
-        version, _ = books.read_records()
     assert check_ledger(WHERE)
-    (tmp_path / "behind.db").unlink()
-    assert make_ledger(WHERE, version, []).ok
-    assert opened == [URL] * 3
+    assert opened == [URL] * 2
     assert find_server(WHERE) == 7
     called: Any = open_ledger(WHERE, retention_months=3, commit_seconds=1.5)
     assert called[0] == URL
@@ -40,35 +36,16 @@ def test_an_address_leads_to_an_extras_database_and_a_path_to_a_file(
         pass
     assert not check_ledger(tmp_path / "own.db")
     assert find_server(tmp_path / "own.db") is None
-    assert opened == [URL] * 3
+    assert opened == [URL] * 2
 
 
-@pytest.mark.parametrize(
-    "use", [open_books, open_ledger, check_ledger, find_server, lambda url: make_ledger(url, 1, [])]
-)
+@pytest.mark.parametrize("use", [open_books, open_ledger, check_ledger, find_server])
 def test_without_the_extra_its_name_is_told(
     monkeypatch: pytest.MonkeyPatch, use: Callable[[DatabaseUrl], object]
 ) -> None:
     monkeypatch.setattr(extension, "find_extras", dict)
     with pytest.raises(LedgerError, match=r"\[storage\] url needs (an|the) extra"):
         use(WHERE)
-
-
-def test_rows_of_extras_move_to_where_these_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the extra, rows that stay are exported, too: they are left out. Others are refused by its name."""
-    place = make_place(tmp_path)
-    with open_books(place.path) as books:
-        version, moving = books.read_records()
-        records = [*moving, MoveRecord("toys", {"id": 1}), MoveRecord("codes", {"id": "code_1"})]
-    known = {"toy": extension.LedgerTables(names=("toys", "codes"), stay=("toys", "codes"))}
-    monkeypatch.setattr("gateway.ledger.opening.find_ledger_tables", lambda: known)
-    assert make_ledger(tmp_path / "whole.db", version, records).ok
-    monkeypatch.setattr("gateway.ledger.opening.find_ledger_tables", dict)
-    with pytest.raises(BadRecord, match="its table 'codes' needs the extra \"codes\"; it is not"):
-        make_ledger(tmp_path / "part.db", version, [one for one in records if one.table != "toys"])
-    assert not (tmp_path / "part.db").exists()
 
 
 def test_the_index_names_the_extra_of_each_table() -> None:

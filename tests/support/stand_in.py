@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +13,8 @@ import pytest
 from gateway import extension
 from gateway.base.progress import Progress
 from gateway.extension import Extra, find_extras
-from gateway.ledger.records import AuditReport, DatabaseUrl, MoveRecord
-from gateway.ledger.sqlite.books import SqliteBooks, make_ledger
+from gateway.ledger.records import DatabaseUrl
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import check_file
 
 PASSWORD: Final = "pw-canary-0123456789"
@@ -57,12 +57,6 @@ class Opening:
     ) -> SqliteBooks:
         self.place.opened.append(self.url)
         return SqliteBooks(self.place.file, create=create, clock=clock, progress=progress)
-
-    def make_ledger(
-        self, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
-    ) -> AuditReport:
-        self.place.opened.append(self.url)
-        return make_ledger(self.place.file, version, records, now_ms, progress)
 
     def find_server(self) -> int | None:
         return self.place.pid

@@ -15,6 +15,7 @@ keys     keys of another gateway, stored as digests
 people   the accounts of a CSV file, each with a key
 billing  the balance, where clients of one-api ask for it
 files    the file of JSON lines, proven by the audit on both sides
+ledgers  the rows of a whole ledger, out of its database and into a new one
 """
 
 from __future__ import annotations

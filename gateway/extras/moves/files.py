@@ -20,9 +20,9 @@ from typing import BinaryIO, Final
 import orjson
 
 from gateway.base.progress import ROWS_BETWEEN, Progress, ignore
+from gateway.extras.moves.ledgers import BadRecord, MoveRecord, make_ledger, read_records
 from gateway.ledger import checks
-from gateway.ledger.opening import make_ledger
-from gateway.ledger.records import AuditReport, BadRecord, Conflict, Location, MoveRecord, NotFound
+from gateway.ledger.records import AuditReport, Conflict, Location, NotFound
 from gateway.ledger.sql.books import Books
 
 FILE_MODE: Final = 0o600
@@ -80,7 +80,7 @@ def import_ledger(
 
 
 def _write(books: Books, out: BinaryIO, progress: Progress) -> dict[str, int]:
-    version, records = books.read_records(progress)
+    version, records = read_records(books, progress)
     counts: Counter[str] = Counter()
     _write_line(out, {"gateway_ledger": version})
     for record in records:

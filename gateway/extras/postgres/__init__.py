@@ -3,7 +3,7 @@
 Without it the ledger is in a file, which one gateway serves from; a ledger in PostgreSQL stays there,
 untouched, until the extra is back.
 
-opening   what `ledger.opening` calls, and no import before
+opening   what `ledger.opening` and the extra `moves` call, and no import before
 urls      addresses: read, and shown without the password
 session   a connection, its clock, and the transaction of the books
 adapters  statements in PostgreSQL's words, values in its types
@@ -15,7 +15,8 @@ schema    tables and functions: made, checked, migrated; the proof of the books 
           sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
 versions  the version of the schema, and which older ones are migrated
-books     implements `Books`; every row as records, and a ledger made of them
+books     implements `Books`
+moving    every row as records, and a ledger made of them: for the extra `moves`
 nodes     the processes that serve, and what they count beside the books; dead nodes, and months
 feed      what others changed, of which a node hears or which it finds
 serving   opens a `ServingLedger` on it: connects, proves, loads, registers the node; reads receipts
@@ -43,6 +44,7 @@ from gateway.extension import Extra
 from gateway.extras.postgres.versions import VERSION
 
 if TYPE_CHECKING:
+    from gateway.extras.moves.ledgers import Mover
     from gateway.ledger.opening import Databases
 
 
@@ -52,4 +54,12 @@ def _find_databases() -> Databases:
     return opening
 
 
-EXTRA = Extra(databases=_find_databases, schemas={"PostgreSQL": VERSION})
+def _add_to_moves() -> Mover:
+    from gateway.extras.postgres import opening
+
+    return opening
+
+
+EXTRA = Extra(
+    adds={"moves": _add_to_moves}, databases=_find_databases, schemas={"PostgreSQL": VERSION}
+)

@@ -1,4 +1,4 @@
-"""Opens databases, as `ledger.opening` asks for it. PostgreSQL's driver may not be installed."""
+"""Opens databases, as `ledger.opening` asks for it, and moves ledgers, as the extra `moves` does. PostgreSQL's driver may not be installed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from gateway.base.install import tell_install
 from gateway.base.progress import Progress
 from gateway.extras.postgres.urls import read_url
 from gateway.extras.postgres.versions import VERSION
-from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, MoveRecord
+from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError
 from gateway.ledger.sql.books import Books
 
 if TYPE_CHECKING:
+    from gateway.extras.moves.ledgers import MoveRecord
     from gateway.ledger.serving.ledger import ServingLedger
 
-__all__ = ["make_opener", "read_url"]
+__all__ = ["make_ledger", "make_opener", "read_records", "read_url"]
 
 
 @contextmanager
@@ -73,14 +74,6 @@ class DatabaseOpener:
 
         return PostgresBooks(self.url, create=create, clock=clock, progress=progress)
 
-    def make_ledger(
-        self, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
-    ) -> AuditReport:
-        with _need_driver():
-            from gateway.extras.postgres import books
-
-        return books.make_ledger(self.url, version, records, now_ms, progress)
-
     def find_server(self) -> int | None:
         with _need_driver():
             from gateway.extras.postgres import nodes
@@ -90,3 +83,18 @@ class DatabaseOpener:
 
 def make_opener(url: DatabaseUrl) -> DatabaseOpener:
     return DatabaseOpener(url.value)
+
+
+def read_records(books: Books, progress: Progress) -> tuple[int, Iterator[MoveRecord]]:
+    from gateway.extras.postgres import moving
+
+    return moving.read_records(books, progress)
+
+
+def make_ledger(
+    url: DatabaseUrl, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
+) -> AuditReport:
+    with _need_driver():
+        from gateway.extras.postgres import moving
+
+    return moving.make_ledger(url.value, version, records, now_ms, progress)

@@ -14,7 +14,7 @@ of the books.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -28,7 +28,6 @@ from gateway.ledger.records import (
     AuditReport,
     EventFilter,
     EventView,
-    MoveRecord,
     NodeView,
     NotFound,
 )
@@ -89,10 +88,6 @@ class Books(Database):
     @abstractmethod
     def back_up(self, target: Path, progress: Progress = ignore) -> int:
         """Write a consistent copy to a new file while others write; return its size in bytes."""
-
-    @abstractmethod
-    def read_records(self, progress: Progress = ignore) -> tuple[int, Iterator[MoveRecord]]:
-        """Return the schema's version and all rows that move; read them within a `snapshot`."""
 
     @abstractmethod
     def measure(self) -> tuple[int, int]:

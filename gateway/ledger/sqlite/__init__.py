@@ -8,8 +8,7 @@ files     its lock and its names; why it cannot be used, in words for operators
 batch     the transaction that moves money, and adds to what budgets have spent
 folds     sums and lists: of charges, which are written a moment later; of voids
 statements   transactions, and statements that take many rows at once
-books     implements `Books`; every row as records, and a new database made of them; the file as
-          SQLite checks it, and the proof of the books
+books     implements `Books`; the file as SQLite checks it, and the proof of the books
 serving   opens a `ServingLedger` on it: the lock, the audit, recovery from a crash, everything into
           memory; reads receipts and spending on a connection beside the writer's
 store     one round after the other, on a thread with the writer's connection: look for changes of

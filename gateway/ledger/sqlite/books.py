@@ -1,4 +1,4 @@
-"""The operator's books in one SQLite file, and moves of a whole ledger out of it and into a new one.
+"""The operator's books in one SQLite file, and its audit.
 
 The audit is SQLite's own checks of the file, then the proof of the books. SQLite checks its pages,
 its indexes, and rows that refer to missing ones. This finds damage that the sums of the proof can
@@ -7,147 +7,34 @@ miss, such as pages that a disk wrote wrongly.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gateway.base.progress import Progress, follow, ignore
+from gateway.base.progress import Progress, ignore
 from gateway.base.times import unix_ms
-from gateway.extension import find_ledger_tables
 from gateway.ledger.checks import require_new
-from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
+from gateway.ledger.records import AuditReport, LedgerError
 from gateway.ledger.sql import audit
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import Connection, count_rows, write_insert
+from gateway.ledger.sql.database import Connection
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite import folds, schema
-from gateway.ledger.sqlite.backup import sync_folder, write_backup
-from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
+from gateway.ledger.sqlite.backup import write_backup
+from gateway.ledger.sqlite.files import FileWatch, describe, is_served
 from gateway.ledger.sqlite.statements import transaction
-from gateway.ledger.versions import VERSION
 
-_LEFT_OUT: Final = (
-    *("changes", "checkpoints", "extra_tables"),
-    *("folded", "daily_totals", "entries_by_account", *folds.FILES),
-)
-"""Tables that concern the processes that use this database, and what follows from the others."""
-CHARGE_COLUMN: Final = "charge_id"
-"""It follows from the entries, and PostgreSQL has no such column."""
 _CHECKS: Final = (
     *audit.read_checks(__file__),
     audit.Check(
         folds.WRONG_TOTALS, "day {0}, model {1}, provider {2}: the sums of all accounts are wrong"
     ),
 )
-_TABLES: Final = (
-    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    " AND name NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid"
-)
-_COLUMNS: Final = "SELECT name FROM pragma_table_info(?)"
-
-
-def read_records(connection: sqlite3.Connection) -> Iterator[MoveRecord]:
-    """Yield every row that moves. The caller's transaction makes it one state of the ledger."""
-    for table in _list_tables(connection):
-        names = [name for name in _list_columns(connection, table) if name != CHARGE_COLUMN]
-        rows = connection.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY 1")  # noqa: S608 - its own names
-        for row in rows:
-            yield MoveRecord(table, dict(zip(names, row, strict=True)))
-
-
-def make_ledger(
-    path: Path,
-    version: int,
-    records: Iterable[MoveRecord],
-    now_ms: int,
-    progress: Progress = ignore,
-) -> AuditReport:
-    """Make a new database of the records of a ledger of this version, if they add up.
-
-    Raises:
-        BadRecord: the version is unknown, or a record has no place in a ledger of it.
-        LedgerError: the file cannot be made.
-    """
-    if version != VERSION:
-        raise BadRecord(
-            f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
-        )
-    check_absence(path)
-    # Made beside its name and audited there, so the name never has a ledger that does not add up.
-    part = path.with_name(f".{path.name}.part")
-    _remove(part)  # left by an import that was killed
-    try:
-        with closing(schema.connect_empty(part)) as connection:
-            with transaction(connection):
-                schema.make_tables(connection)
-                _insert_all(connection, records, progress)
-            report = run_audit(connection, full=True, now_ms=now_ms, progress=progress)
-        if report.ok:
-            os.link(part, path)  # unlike a renaming it fails where a file has the name by now
-            sync_folder(path.parent)
-    except (OSError, sqlite3.Error) as error:
-        raise explain(path, error) from error
-    finally:
-        _remove(part)
-    return report
-
-
-def _insert_all(
-    connection: sqlite3.Connection, records: Iterable[MoveRecord], progress: Progress
-) -> None:
-    columns = {
-        table: {*_list_columns(connection, table)} - {CHARGE_COLUMN}
-        for table in _list_tables(connection)
-    }
-    connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
-    with folds.naming_charges(connection):
-        _insert_records(connection, columns, records)
-    progress("adding up the sums")
-    folds.file_all(connection, "requests")
-    connection.execute(folds.FILE_ENTRIES)
-    connection.execute(folds.SUM_UP_DAYS)
-    connection.execute(folds.NOTE_FOLDED)
-    # The commit would refuse these rows, too, but not say which table they are in.
-    for table, *_ in connection.execute("PRAGMA foreign_key_check"):
-        raise BadRecord(f"{table}: a row refers to one that is missing")
-
-
-def _insert_records(
-    connection: sqlite3.Connection, columns: Mapping[str, set[str]], records: Iterable[MoveRecord]
-) -> None:
-    for record in records:
-        # Names from the file become SQL below, so none passes that the schema does not have.
-        unknown = record.row.keys() - columns.get(record.table, set())
-        if unknown or not record.row:
-            raise BadRecord(f"this version has no table '{record.table}' with such columns")
-        try:
-            connection.execute(write_insert(record.table, *record.row), record.row)
-        except (sqlite3.IntegrityError, OverflowError) as error:
-            raise BadRecord(f"{record.table}: {error}") from error
-
-
-def _list_columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    return [name for (name,) in connection.execute(_COLUMNS, (table,))]
-
-
-def _list_tables(connection: sqlite3.Connection) -> list[str]:
-    stay = [name for one in find_ledger_tables().values() for name in one.stay]
-    left_out = json.dumps([*_LEFT_OUT, *stay])
-    return [name for (name,) in connection.execute(_TABLES, (left_out,))]
-
-
-def _remove(part: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            part.with_name(part.name + suffix).unlink()
-
-
 MOST_FOLDS: Final = 50
 """Folds before a snapshot: of a busy gateway's commits, some are not between two of these steps."""
 FOLD_PAUSE_SECONDS: Final = 1
@@ -246,15 +133,6 @@ class SqliteBooks(Books):
         with suppress(LedgerError):  # a ledger that cannot be written needs a backup most
             self.note("ledger.backup", account=None, target=target.name)
         return size
-
-    def read_records(self, progress: Progress = ignore) -> tuple[int, Iterator[MoveRecord]]:
-        with self.reading():
-            folds.see_all_charges(self.connection)
-            records = read_records(self.connection)
-            if progress is not ignore:
-                total = count_rows(self.connection, _list_tables(self.connection))
-                records = follow(records, progress, "writing the ledger", total, "rows")
-            return schema.read_version(self.connection), records
 
     def measure(self) -> tuple[int, int]:
         return _measure(self._path), _measure(self._path.with_name(self._path.name + "-wal"))

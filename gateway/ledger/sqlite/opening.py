@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.base.progress import Progress
-from gateway.ledger.records import AuditReport, MoveRecord
 from gateway.ledger.sql.books import Books
 from gateway.ledger.versions import VERSION
 
@@ -47,13 +46,6 @@ class FileOpener:
         from gateway.ledger.sqlite.books import SqliteBooks
 
         return SqliteBooks(self.path, create=create, clock=clock, progress=progress)
-
-    def make_ledger(
-        self, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
-    ) -> AuditReport:
-        from gateway.ledger.sqlite import books
-
-        return books.make_ledger(self.path, version, records, now_ms, progress)
 
     def find_server(self) -> int | None:
         from gateway.ledger.sqlite import files

@@ -5,10 +5,8 @@ from __future__ import annotations
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import orjson
 import pytest
@@ -18,11 +16,11 @@ from gateway.base.ids import digest
 from gateway.base.money import NANO
 from gateway.base.times import unix_ms
 from gateway.extras.moves import files
+from gateway.extras.moves.ledgers import BadRecord, MoveRecord
 from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
-from gateway.ledger.records import BadRecord, Conflict, FilesLost, MoveRecord, NotFound
-from gateway.ledger.sql.books import Books
+from gateway.ledger.records import Conflict, FilesLost, NotFound
 from gateway.ledger.sqlite.folds import FILES
 from tests.ledger.contract.kit import admission, charge, settlement, void
 from tests.ledger.kit import add_rows, assert_sound, find_key, make_place, query
@@ -200,21 +198,15 @@ def test_nothing_is_overwritten(exported: Path, tmp_path: Path) -> None:
         files.import_ledger(tmp_path / "new.db", tmp_path / "missing")
 
 
-class Lost:
-    """Books whose files are lost as soon as the first row was read."""
+def test_half_an_export_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the books are lost as soon as the first row was read."""
 
-    def snapshot(self) -> nullcontext[None]:
-        return nullcontext()
-
-    def read_records(self, _: object) -> tuple[int, Iterator[MoveRecord]]:
-        return 1, self._read()
-
-    def _read(self) -> Iterator[MoveRecord]:
+    def read() -> Iterator[MoveRecord]:
         yield MoveRecord("accounts", {"id": 1})
         raise FilesLost
 
-
-def test_half_an_export_is_not_kept(tmp_path: Path) -> None:
-    with pytest.raises(FilesLost):
-        files.export_ledger(cast("Books", Lost()), tmp_path / "ledger.jsonl")
-    assert not list(tmp_path.iterdir())
+    place = make_place(tmp_path)
+    monkeypatch.setattr(files, "read_records", lambda *_: (1, read()))
+    with open_books(place.path) as books, pytest.raises(FilesLost):
+        files.export_ledger(books, tmp_path / "ledger.jsonl")
+    assert not (tmp_path / "ledger.jsonl").exists()

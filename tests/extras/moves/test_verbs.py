@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from gateway.extras.moves import files
+from gateway.extras.moves import files, ledgers
+from gateway.extras.moves.ledgers import MoveRecord
+from gateway.ledger.records import AuditReport, DatabaseUrl
 from tests.support.cli import make_cli, watch_progress
 from tests.support.stand_in import SHOWN, URL, stand_in
+
+
+class Mover:
+    """Makes a ledger of any address in one file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.made: list[str] = []
+
+    def make_ledger(
+        self, url: DatabaseUrl, version: int, records: Iterable[MoveRecord], *_: object
+    ) -> AuditReport:
+        self.made.append(url.value)
+        return ledgers.make_ledger(self.file, version, records)
+
 
 SESSION = Path(__file__).with_name("sessions") / "adopt.txt"
 
@@ -25,12 +43,13 @@ def test_a_ledger_moves_into_a_database_and_back(
     cli.done("export", str(file))
     rows = len(file.read_bytes().splitlines()) - len(("the version", "the end"))
     assert told[-1] == ("writing the ledger", 0, rows, "rows")
-    opened = stand_in(monkeypatch, cli.folder / "behind.db")
+    opened, mover = stand_in(monkeypatch, cli.folder / "behind.db"), Mover(cli.folder / "behind.db")
+    monkeypatch.setattr(ledgers, "find_added", lambda _: [mover])
     cli.config.write_text(f'{text}[storage]\nurl = "{URL}"\n')
     assert f"The books are in order. {SHOWN} has accounts 1, " in cli.done("import", str(file)).err
     assert (f"reading {file}", file.stat().st_size, "bytes") in {(a, c, d) for a, _, c, d in told}
     cli.done("export", str(again))
-    assert opened == [URL, URL]
+    assert [*mover.made, *opened] == [URL, URL]
     cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')
     cli.done("import", str(again))
     assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"

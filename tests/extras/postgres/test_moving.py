@@ -17,16 +17,23 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 from gateway.admin import keys
 from gateway.base.money import NANO
 from gateway.base.times import DAY_MS
+from gateway.extras.moves.ledgers import (
+    CHARGE_COLUMN,
+    BadRecord,
+    MoveRecord,
+    make_ledger,
+    read_records,
+)
 from gateway.extras.observations.records import UpstreamFailure
 from gateway.extras.observations.serving import observe
-from gateway.extras.postgres.books import OF_NODES, TABLES
+from gateway.extras.postgres.moving import OF_NODES, TABLES
 from gateway.extras.postgres.nodes import register
 from gateway.extras.postgres.schema import SHAPE, open_session
 from gateway.ledger.budget_records import Allowance
-from gateway.ledger.opening import make_ledger, open_books, open_ledger
-from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord
+from gateway.ledger.opening import open_books, open_ledger
+from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sqlite.books import CHARGE_COLUMN, SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.folds import FILES
 from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.ledger.versions import VERSION
@@ -102,7 +109,9 @@ def rows(history: Path) -> Rows:
 def read(books: Books) -> Rows:
     with books.snapshot():
         totals: list[int] = []
-        version, records = books.read_records(lambda _, __=0, total=0, ___="": totals.append(total))
+        version, records = read_records(
+            books, lambda _, __=0, total=0, ___="": totals.append(total)
+        )
         assert version == SHAPE
         rows = list(records)
     assert set(totals) <= {len(rows)}, "they were counted before"

@@ -10,15 +10,18 @@ from typing import Final
 
 import pytest
 
+from gateway.extras.moves.ledgers import make_ledger
 from gateway.extras.postgres.urls import read_url, show_url
-from gateway.ledger.opening import check_ledger, find_server, make_ledger, open_books, open_ledger
+from gateway.ledger.opening import check_ledger, find_server, open_books, open_ledger
 from gateway.ledger.records import DatabaseUrl, LedgerError
 from tests.support.rows import each_row
 from tests.support.settings import refusal
 from tests.support.stand_in import PASSWORD, SHOWN, URL
 
 PACKAGE: Final = "gateway.extras.postgres"
-NEED_DRIVER: Final = [f"{PACKAGE}.{one}" for one in ("books", "nodes", "schema", "serving")]
+NEED_DRIVER: Final = [
+    f"{PACKAGE}.{one}" for one in ("books", "moving", "nodes", "schema", "serving")
+]
 WHERE: Final = DatabaseUrl(URL)
 
 

@@ -1,4 +1,4 @@
-"""The audit and the books of a file: damage, a change in force, backups, moves to another file."""
+"""The audit and the books of a file: damage, a change in force, backups."""
 
 from __future__ import annotations
 
@@ -13,25 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.opening import make_ledger, open_books
-from gateway.ledger.records import BadRecord, LedgerError, MoveRecord
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.writer import POLL_SECONDS
 from gateway.ledger.sqlite.books import (
     IN_FORCE_SECONDS,
     SqliteBooks,
     check_file,
-    read_records,
     read_through,
     run_audit,
 )
 from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.ledger.versions import VERSION
 from tests.ledger.contract.kit import admission, charge, until, void
 from tests.ledger.kit import Place, find_key, make_place, query, read_spoiled
-from tests.long.million import History, fill
-from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
 
@@ -211,46 +207,3 @@ async def test_a_change_is_in_force_where_a_process_serves(
             await asyncio.to_thread(books.wait_in_force)
         await until(lambda: key.revoked_ms is not None)
     assert IN_FORCE_SECONDS >= 2 * POLL_SECONDS
-
-
-NO_TABLE = "no table .* with such columns"
-HISTORY = History(requests=60, days=2, models=2, keys=2, models_per_key=2)
-
-
-def test_records_of_the_present_version_make_a_ledger_of_it(tmp_path: Path) -> None:
-    fill(tmp_path / "old.db", HISTORY)
-    with closing(sqlite3.connect(tmp_path / "old.db")) as old:
-        report = make_ledger(tmp_path / "new.db", VERSION, read_records(old))
-    assert report.ok
-    assert query(tmp_path / "new.db", "PRAGMA user_version") == [(VERSION,)]
-    assert query(tmp_path / "new.db", "SELECT sum(requests + failed) FROM daily") == [
-        (HISTORY.requests,)
-    ]
-
-
-@each_row(
-    ("version", "record", "refusal"),
-    [
-        *(
-            (version, None, f"version {version} is not {VERSION}; export it with the gateway")
-            for version in (0, -1, VERSION - 1, VERSION + 1)
-        ),
-        (VERSION, MoveRecord("accounts; DROP TABLE keys", {"id": 1}), NO_TABLE),
-        (VERSION, MoveRecord("accounts", {"id) VALUES (1); --": 1}), NO_TABLE),
-        (VERSION, MoveRecord("accounts", {}), NO_TABLE),
-        (VERSION, MoveRecord("accounts", {"id": 2**64}), "accounts: Python int too large"),
-    ],
-)
-def test_other_records_are_refused(
-    tmp_path: Path, version: int, record: MoveRecord | None, refusal: str
-) -> None:
-    """A file may name any table and column; only those of the schema become SQL."""
-    with pytest.raises(BadRecord, match=refusal):
-        make_ledger(tmp_path / "new.db", version, [] if record is None else [record])
-
-
-def test_a_ledger_that_was_there_is_not_replaced(tmp_path: Path) -> None:
-    """The lock file of one whose database was moved away tells of it."""
-    (tmp_path / "new.db.lock").write_text("x")
-    with pytest.raises(LedgerError, match=r"there is no database, but new\.db\.lock shows"):
-        make_ledger(tmp_path / "new.db", VERSION, [])

@@ -1,0 +1,220 @@
+"""The rows of a whole ledger, out of its database and into a new one.
+
+A ledger in a file is read and made here. The extra of another kind of database adds a `Mover`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from gateway.base.progress import Progress, follow, ignore
+from gateway.base.times import unix_ms
+from gateway.extension import find_added, find_ledger_tables, find_missing
+from gateway.ledger.opening import find_opener
+from gateway.ledger.records import AuditReport, DatabaseUrl, Location, Refused
+from gateway.ledger.sql.books import Books
+from gateway.ledger.sql.database import Part, count_rows, write_insert
+from gateway.ledger.sqlite import folds, schema
+from gateway.ledger.sqlite.backup import sync_folder
+from gateway.ledger.sqlite.books import SqliteBooks, run_audit
+from gateway.ledger.sqlite.files import check_absence, explain
+from gateway.ledger.sqlite.statements import transaction
+from gateway.ledger.versions import VERSION
+
+_LEFT_OUT: Final = (
+    *("changes", "checkpoints", "extra_tables"),
+    *("folded", "daily_totals", "entries_by_account", *folds.FILES),
+)
+"""Tables that concern the processes that use this database, and what follows from the others."""
+CHARGE_COLUMN: Final = "charge_id"
+"""It follows from the entries, and PostgreSQL has no such column."""
+_TABLES: Final = (
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    " AND name NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+)
+_COLUMNS: Final = "SELECT name FROM pragma_table_info(?)"
+
+
+class BadRecord(Refused):
+    """A record cannot be read back into a ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRecord:
+    """One row on its way to another ledger; `row` has the columns by name."""
+
+    table: str
+    row: Mapping[str, str | int | bytes | None]
+
+
+class Mover(Protocol):
+    """Reads and makes ledgers of databases at addresses, as the functions below say."""
+
+    def read_records(
+        self, books: Books, progress: Progress, /
+    ) -> tuple[int, Iterator[MoveRecord]]: ...
+
+    def make_ledger(
+        self,
+        url: DatabaseUrl,
+        version: int,
+        records: Iterable[MoveRecord],
+        now_ms: int,
+        progress: Progress,
+        /,
+    ) -> AuditReport: ...
+
+
+def read_records(books: Books, progress: Progress = ignore) -> tuple[int, Iterator[MoveRecord]]:
+    """Return the schema's version and all rows that move; read them within a `snapshot`."""
+    if isinstance(books, SqliteBooks):
+        return FileRows(books).read(progress)
+    return _find_mover().read_records(books, progress)
+
+
+def make_ledger(
+    location: Location,
+    version: int,
+    records: Iterable[MoveRecord],
+    *,
+    clock: Callable[[], int] = unix_ms,
+    progress: Progress = ignore,
+) -> AuditReport:
+    """Make a new ledger from another's records of this schema version, if they add up.
+
+    Raises:
+        BadRecord: the version is unknown, or a record has no place in a ledger of it.
+        LedgerError: the ledger cannot be made.
+    """
+    records = _leave_out(records)
+    if isinstance(location, Path):
+        return _make_file(location, version, records, clock(), progress)
+    find_opener(location)  # raises LedgerError without the extra that opens addresses
+    return _find_mover().make_ledger(location, version, records, clock(), progress)
+
+
+def _find_mover() -> Mover:
+    (mover,) = find_added("moves")
+    return cast("Mover", mover)
+
+
+def _leave_out(records: Iterable[MoveRecord]) -> Iterator[MoveRecord]:
+    """Leave out rows of extras' tables that stay where they are: a gateway without the extra exports them, too."""
+    known = find_ledger_tables().values()
+    here = {name for one in known for name in one.names}
+    stay = {name for one in known for name in one.stay}
+    gone: dict[str, str | None] = {}
+    for record in records:
+        table = record.table
+        if table not in here and gone.setdefault(table, find_missing("ledger", table)):
+            raise BadRecord(f"its table '{table}' {gone[table]}")
+        if table not in stay:
+            yield record
+
+
+class FileRows(Part):
+    """All rows of a ledger in a file that move."""
+
+    def __init__(self, books: SqliteBooks) -> None:
+        super().__init__(books)
+        self._connection = books.connection
+
+    def read(self, progress: Progress) -> tuple[int, Iterator[MoveRecord]]:
+        """The caller's transaction makes them one state of the ledger."""
+        with self._database.reading():
+            folds.see_all_charges(self._connection)
+            records = self._read_all()
+            if progress is not ignore:
+                total = count_rows(self._connection, _list_tables(self._connection))
+                records = follow(records, progress, "writing the ledger", total, "rows")
+            return schema.read_version(self._connection), records
+
+    def _read_all(self) -> Iterator[MoveRecord]:
+        for table in _list_tables(self._connection):
+            names = _list_columns(self._connection, table)
+            rows = self._connection.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY 1")  # noqa: S608 - its own names
+            for row in rows:
+                yield MoveRecord(table, dict(zip(names, row, strict=True)))
+
+
+def _make_file(
+    path: Path, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
+) -> AuditReport:
+    if version != VERSION:
+        raise BadRecord(
+            f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
+        )
+    check_absence(path)
+    # Made beside its name and audited there, so the name never has a ledger that does not add up.
+    part = path.with_name(f".{path.name}.part")
+    _remove(part)  # left by an import that was killed
+    try:
+        with closing(schema.connect_empty(part)) as connection:
+            with transaction(connection):
+                schema.make_tables(connection)
+                _insert_all(connection, records, progress)
+            report = run_audit(connection, full=True, now_ms=now_ms, progress=progress)
+        if report.ok:
+            os.link(part, path)  # unlike a renaming it fails where a file has the name by now
+            sync_folder(path.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise explain(path, error) from error
+    finally:
+        _remove(part)
+    return report
+
+
+def _insert_all(
+    connection: sqlite3.Connection, records: Iterable[MoveRecord], progress: Progress
+) -> None:
+    columns = {table: {*_list_columns(connection, table)} for table in _list_tables(connection)}
+    connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
+    with folds.naming_charges(connection):
+        _insert_records(connection, columns, records)
+    progress("adding up the sums")
+    folds.file_all(connection, "requests")
+    connection.execute(folds.FILE_ENTRIES)
+    connection.execute(folds.SUM_UP_DAYS)
+    connection.execute(folds.NOTE_FOLDED)
+    # The commit would refuse these rows, too, but not say which table they are in.
+    for table, *_ in connection.execute("PRAGMA foreign_key_check"):
+        raise BadRecord(f"{table}: a row refers to one that is missing")
+
+
+def _insert_records(
+    connection: sqlite3.Connection, columns: Mapping[str, set[str]], records: Iterable[MoveRecord]
+) -> None:
+    for record in records:
+        # Names from the file become SQL below, so none passes that the schema does not have.
+        unknown = record.row.keys() - columns.get(record.table, set())
+        if unknown or not record.row:
+            raise BadRecord(f"this version has no table '{record.table}' with such columns")
+        try:
+            connection.execute(write_insert(record.table, *record.row), record.row)
+        except (sqlite3.IntegrityError, OverflowError) as error:
+            raise BadRecord(f"{record.table}: {error}") from error
+
+
+def _list_columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Return the columns that move, in their order."""
+    names = (name for (name,) in connection.execute(_COLUMNS, (table,)))
+    return [name for name in names if name != CHARGE_COLUMN]
+
+
+def _list_tables(connection: sqlite3.Connection) -> list[str]:
+    stay = [name for one in find_ledger_tables().values() for name in one.stay]
+    left_out = json.dumps([*_LEFT_OUT, *stay])
+    return [name for (name,) in connection.execute(_TABLES, (left_out,))]
+
+
+def _remove(part: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            part.with_name(part.name + suffix).unlink()

@@ -1,0 +1,82 @@
+"""The rows of a ledger: out of a file, into a new one, and what has no place there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway import extension
+from gateway.extras.moves.ledgers import BadRecord, MoveRecord, make_ledger, read_records
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import DatabaseUrl, LedgerError
+from gateway.ledger.versions import VERSION
+from tests.ledger.kit import make_place, query
+from tests.long.million import History, fill
+from tests.support.rows import each_row
+from tests.support.stand_in import URL
+
+NO_TABLE = "no table .* with such columns"
+HISTORY = History(requests=60, days=2, models=2, keys=2, models_per_key=2)
+
+
+def test_records_of_the_present_version_make_a_ledger_of_it(tmp_path: Path) -> None:
+    fill(tmp_path / "old.db", HISTORY)
+    with open_books(tmp_path / "old.db") as old, old.snapshot():
+        report = make_ledger(tmp_path / "new.db", *read_records(old))
+    assert report.ok
+    assert query(tmp_path / "new.db", "PRAGMA user_version") == [(VERSION,)]
+    assert query(tmp_path / "new.db", "SELECT sum(requests + failed) FROM daily") == [
+        (HISTORY.requests,)
+    ]
+
+
+@each_row(
+    ("version", "record", "refusal"),
+    [
+        *(
+            (version, None, f"version {version} is not {VERSION}; export it with the gateway")
+            for version in (0, -1, VERSION - 1, VERSION + 1)
+        ),
+        (VERSION, MoveRecord("accounts; DROP TABLE keys", {"id": 1}), NO_TABLE),
+        (VERSION, MoveRecord("accounts", {"id) VALUES (1); --": 1}), NO_TABLE),
+        (VERSION, MoveRecord("accounts", {}), NO_TABLE),
+        (VERSION, MoveRecord("accounts", {"id": 2**64}), "accounts: Python int too large"),
+    ],
+)
+def test_other_records_are_refused(
+    tmp_path: Path, version: int, record: MoveRecord | None, refusal: str
+) -> None:
+    """A file may name any table and column; only those of the schema become SQL."""
+    with pytest.raises(BadRecord, match=refusal):
+        make_ledger(tmp_path / "new.db", version, [] if record is None else [record])
+
+
+def test_a_ledger_that_was_there_is_not_replaced(tmp_path: Path) -> None:
+    """The lock file of one whose database was moved away tells of it."""
+    (tmp_path / "new.db.lock").write_text("x")
+    with pytest.raises(LedgerError, match=r"there is no database, but new\.db\.lock shows"):
+        make_ledger(tmp_path / "new.db", VERSION, [])
+
+
+def test_rows_of_extras_move_to_where_these_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the extra, rows that stay are exported, too: they are left out. Others are refused by its name."""
+    place = make_place(tmp_path)
+    with open_books(place.path) as books:
+        version, moving = read_records(books)
+        records = [*moving, MoveRecord("toys", {"id": 1}), MoveRecord("codes", {"id": "code_1"})]
+    known = {"toy": extension.LedgerTables(names=("toys", "codes"), stay=("toys", "codes"))}
+    monkeypatch.setattr("gateway.extras.moves.ledgers.find_ledger_tables", lambda: known)
+    assert make_ledger(tmp_path / "whole.db", version, records).ok
+    monkeypatch.setattr("gateway.extras.moves.ledgers.find_ledger_tables", dict)
+    with pytest.raises(BadRecord, match="its table 'codes' needs the extra \"codes\"; it is not"):
+        make_ledger(tmp_path / "part.db", version, [one for one in records if one.table != "toys"])
+    assert not (tmp_path / "part.db").exists()
+
+
+def test_without_the_extra_of_an_address_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extension, "find_extras", dict)
+    with pytest.raises(LedgerError, match=r"\[storage\] url needs (an|the) extra"):
+        make_ledger(DatabaseUrl(URL), VERSION, [])
