@@ -1,6 +1,6 @@
 """The operator's verbs, shared by the command line and extras.
 
-    keys       what makes or reads secrets: keys, and codes that people type
+    keys       makes keys, and replaces them
     asking     an audit, of which extras are told if it fails; asks the serving process to read
                gateway.toml again
     fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the

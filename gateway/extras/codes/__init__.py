@@ -30,6 +30,7 @@ def _add_to_finder() -> object:
 
 
 EXTRA = Extra(
+    needs=("signins",),
     words={"code": "Manage top-up codes; each can be redeemed once."},
     ledger=LedgerTables(names=("codes",)),
     adds={"console": _add_to_console, "finder": _add_to_finder},

@@ -9,6 +9,7 @@ from typing import Final
 from gateway.admin import keys
 from gateway.base.money import format_amount
 from gateway.extras.codes.records import CodeStatus, CodeTerms, CodeView, InvalidCode, NewCodes
+from gateway.extras.signins import typed
 from gateway.ledger import checks
 from gateway.ledger.records import Conflict, EntryView, NotFound, Refused, StoredSecret
 from gateway.ledger.sql.books import Books
@@ -70,8 +71,8 @@ class CodeBook(Part):
         Of a whole code the last characters are looked for, of other longer texts none: they end by chance.
         """
         part = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        code = keys.read_code(text)
-        end = code[-keys.GROUP_CHARS :] if code else text.lstrip("·-")  # as a code is shown
+        code = typed.read_code(text)
+        end = code[-typed.GROUP_CHARS :] if code else text.lstrip("·-")  # as a code is shown
         wanted: Values = {"last4": end, "part": f"%{part}%", "limit": limit}
         return [CodeView(*row) for row in self._database.fetch(_EACH_CODE + _FOUND, wanted)]
 
@@ -155,9 +156,9 @@ def make_codes(
         checks.require_expiry("the codes' expiry", expires_ms, now_ms)
     checks.require_note("the note", note)
     batch = "batch_" + secrets.token_hex(keys.ID_BYTES)
-    made = tuple(keys.make_code() for _ in range(count))
+    made = tuple(typed.make_code() for _ in range(count))
     rows = [
-        StoredSecret(_make_id(now_ms, number), keys.digest_code(code), code[-keys.GROUP_CHARS :])
+        StoredSecret(_make_id(now_ms, number), typed.digest_code(code), code[-typed.GROUP_CHARS :])
         for number, code in enumerate(made)
     ]
     CodeBook(books).add(rows, CodeTerms(batch, amount_nano, expires_ms, note), now_ms)
@@ -166,10 +167,10 @@ def make_codes(
 
 def redeem(books: Books, account: str, text: str) -> EntryView:
     """Credit the account with a code; case, dashes and spaces do not matter."""
-    code = keys.read_code(text)
+    code = typed.read_code(text)
     if code is None:
         raise InvalidCode
-    return CodeBook(books).redeem(account, keys.digest_code(code))
+    return CodeBook(books).redeem(account, typed.digest_code(code))
 
 
 def _make_id(now_ms: int, number: int) -> str:

@@ -7,6 +7,7 @@ ledger; names of people in accounts are not kept free then, and a new role ends 
     people      the people of an account; which sessions have not ended
     sessions    passwords as hashes, sign-in links and sessions by the SHA-256 of their token
     totp        one-time codes and recovery codes
+    typed       codes that people type: recovery codes, and those of the extra `codes`
     signin      the verbs of signing in: passwords, links, sessions
     passwords   weak passwords, and password hashes
     hasher      threads for hashes

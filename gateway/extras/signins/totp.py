@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import quote, urlencode
 
-from gateway.admin import keys
+from gateway.extras.signins import typed
 from gateway.extras.signins.people import PeopleBook
 from gateway.extras.signins.records import SignIn, TotpView
 from gateway.ledger.records import Conflict, NotFound
@@ -131,9 +131,9 @@ def finish(books: Books, own: SignIn, code: str) -> tuple[str, ...] | None:
     step = _find_step(view, _SPACES.sub("", code), books.clock())
     if step is None:
         return None
-    made = tuple(keys.make_code(RECOVERY_GROUPS) for _ in range(RECOVERY_CODES))
+    made = tuple(typed.make_code(RECOVERY_GROUPS) for _ in range(RECOVERY_CODES))
     # With its step, so that the code that was just typed signs nobody in.
-    TotpBook(books).confirm(own, view.secret, step, [keys.digest_code(one) for one in made])
+    TotpBook(books).confirm(own, view.secret, step, [typed.digest_code(one) for one in made])
     return made
 
 
@@ -149,9 +149,9 @@ def check(books: Books, own: SignIn, code: str | None) -> Check:
         step = _find_step(view, text, books.clock())
         is_right = step is not None and TotpBook(books).use_step(own, step)
     else:
-        read = keys.read_code(text, RECOVERY_GROUPS)
+        read = typed.read_code(text, RECOVERY_GROUPS)
         is_right = read is not None and TotpBook(books).use_recovery_code(
-            own, keys.digest_code(read)
+            own, typed.digest_code(read)
         )
     return "right" if is_right else "wrong"
 

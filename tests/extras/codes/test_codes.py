@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.admin import keys
 from gateway.base.money import NANO
 from gateway.extras.codes import book
 from gateway.extras.codes.book import CodeBook
+from gateway.extras.signins import typed
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import NAME, Clock, read, read_kept
@@ -62,19 +62,19 @@ def make_one(books: Books, expires_ms: int | None = None) -> str:
 
 
 def test_a_code_has_80_bits_in_symbols_that_cannot_be_misread(books: Books) -> None:
-    assert len(set(keys.ALPHABET)) == 32
-    assert not set("0O1I") & set(keys.ALPHABET)
+    assert len(set(typed.ALPHABET)) == 32
+    assert not set("0O1I") & set(typed.ALPHABET)
     made = book.make_codes(books, 1, 1000).codes
     assert len(set(made)) == 1000
     assert all(CODE.fullmatch(code) for code in made)
-    assert set("".join(made)) == {*keys.ALPHABET, "-"}, "every symbol is drawn"
+    assert set("".join(made)) == {*typed.ALPHABET, "-"}, "every symbol is drawn"
 
 
 def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path: Path) -> None:
     made = book.make_codes(books, 5 * NANO, 3, expires_ms=NOW_MS + 1, note="spring")
     rows = read(path, "SELECT digest, last4, created_by, created_ms, note FROM codes ORDER BY id")
     assert rows == [
-        (keys.digest_code(code), code[-4:], "cli", NOW_MS, "spring") for code in made.codes
+        (typed.digest_code(code), code[-4:], "cli", NOW_MS, "spring") for code in made.codes
     ]
     kept = read_kept(path)
     for code in made.codes:
