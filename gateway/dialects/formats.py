@@ -10,7 +10,7 @@ from typing import Final
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.caller import MessagesCaller
-from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
+from gateway.dialects.messages.upstream import MessagesUpstream
 from gateway.dialects.translate import chat_over_messages_reply as over_messages_reply
 from gateway.dialects.translate import chat_over_messages_request as over_messages_request
 from gateway.dialects.translate import messages_over_chat_reply as message_reply
@@ -61,12 +61,16 @@ class Formats:
     """Paths that are not served, and what to use instead; `...` stands for all paths below."""
 
     def __or__(self, other: Formats) -> Formats:
-        """Add another share behind it."""
+        """Add another share behind it. Two counters of one path become one, with the exchanges of both."""
+        counters = {one.path: one for one in self.counters}
+        for one in other.counters:
+            known = counters.get(one.path, one)
+            counters[one.path] = replace(known, exchanges={**known.exchanges, **one.exchanges})
         return Formats(
             callers={**self.callers, **other.callers},
             upstreams={**self.upstreams, **other.upstreams},
             translations={**self.translations, **other.translations},
-            counters=(*self.counters, *other.counters),
+            counters=(*counters.values(),),
             services=(*self.services, *other.services),
             unserved={**self.unserved, **other.unserved},
         )
@@ -103,7 +107,6 @@ _CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": Messa
 _UPSTREAMS: Final[Mapping[str, EventUpstream]] = {
     "chat": ChatUpstream(),
     "messages": MessagesUpstream(),
-    "vertex": VertexUpstream(),
     DEMO: ChatUpstream(),
 }
 """Keys are a provider's `dialect` in the configuration."""
@@ -126,14 +129,7 @@ _TRANSLATIONS: Final[Translations] = {
 _COUNT_TOKENS: Final = Exchange(
     MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
 )
-_COUNT_AT_VERTEX: Final = VertexUpstream("/models/count-tokens:rawPredict", is_free=True)
-_COUNTERS: Final = (
-    CountPath(
-        "/messages/count_tokens",
-        {"messages": _COUNT_TOKENS, "vertex": replace(_COUNT_TOKENS, upstream=_COUNT_AT_VERTEX)},
-        {},
-    ),
-)
+_COUNTERS: Final = (CountPath("/messages/count_tokens", {"messages": _COUNT_TOKENS}, {}),)
 
 FORMATS: Final = Formats(
     callers=_CALLERS, upstreams=_UPSTREAMS, translations=_TRANSLATIONS, counters=_COUNTERS

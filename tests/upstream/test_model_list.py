@@ -148,11 +148,3 @@ async def test_silence_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async with answer_once(b"") as provider:
         finding = await look_at(provider, [])
     assert (finding.verdict, "no answer within" in finding.words) == ("failed", True)
-
-
-async def test_who_has_no_list_is_not_asked() -> None:
-    """Google has none of what others made."""
-    async with serve({}) as vendor:
-        found = await vendor.look(dialect="vertex")
-        assert (found.verdict, found.is_usable) == ("no_list", True)
-        assert vendor.asked == []

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote
 
 from gateway.base.errors import BadRequest, UpstreamError
 from gateway.base.usage import Expected, Reported
@@ -23,7 +22,7 @@ from gateway.dialects.messages.stream import (
     is_made,
     read_messages_usage,
 )
-from gateway.dialects.wire.base import EventUpstream, Upstream
+from gateway.dialects.wire.base import EventUpstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads
 from gateway.dialects.wire.pipelines import Pipeline
@@ -33,10 +32,6 @@ from gateway.dialects.wire.usage import hide_bill
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
 """The API version asked for where the caller names none: what the translations write and read."""
-
-
-VERTEX_VERSION: Final = "vertex-2023-10-16"
-"""The API version for Vertex AI, sent in the body. There is only this version."""
 
 
 class MessagesUpstream(EventUpstream):
@@ -114,30 +109,6 @@ class MessagesUpstream(EventUpstream):
 
     def open_reader(self, context: ReplyContext) -> MessagesReader:  # noqa: ARG002 - chat's needs it
         return MessagesReader()
-
-
-class VertexUpstream(MessagesUpstream):
-    """Anthropic's API on Google's Vertex AI, whose paths name the model and the way of the reply."""
-
-    passed_headers = ("anthropic-beta",)
-    models_path = ""
-
-    def __init__(self, path: str = "", *, is_free: bool = False) -> None:
-        """Ask at `path` if it is given, which does not name the model."""
-        super().__init__(path, is_free=is_free)
-
-    def find_path(self, upstream_model: str, *, stream: bool) -> str:
-        way = "streamRawPredict" if stream else "rawPredict"
-        return self.path or f"/models/{quote(upstream_model, safe='@')}:{way}"
-
-    def auth_headers(self, api_key: str) -> Mapping[str, str]:
-        return Upstream.auth_headers(self, api_key)
-
-    def ask(self, body: Json, target: Target) -> Json:
-        asked = {**super().ask(body, target), "anthropic_version": VERTEX_VERSION}
-        if not self.path:
-            del asked["model"]
-        return asked
 
 
 def edit_count(body: bytes, model: str) -> bytes:

@@ -134,7 +134,7 @@ class Upstream(ABC):
     passed_headers: tuple[str, ...] = ()
     """Headers that callers of the same dialect may send on to the upstream, in lower case."""
 
-    def find_path(self, upstream_model: str, *, stream: bool) -> str:  # noqa: ARG002 - Vertex needs them
+    def find_path(self, upstream_model: str, *, stream: bool) -> str:  # noqa: ARG002 - an extra's needs them
         """Return the path of a request, where it depends on the model."""
         return self.path
 

@@ -85,9 +85,6 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         " gemini ollama vllm openrouter xai litellm lmstudio llamacpp chat_completions",
     ),
     "messages": Dialect("Anthropic's", needs_limit=True, others="anthropic claude"),
-    "vertex": Dialect(
-        "Anthropic's at Google", needs_limit=True, others="vertex_ai vertexai google_vertex"
-    ),
     DEMO: Dialect("built in", is_openai_like=True),
 }
 """The core's, by the values of a provider's `dialect`."""

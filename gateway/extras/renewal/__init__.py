@@ -1,20 +1,23 @@
-"""Providers' keys that change while the gateway serves: printed by a command, or in a file.
+"""Providers' keys that change while the gateway serves: printed by a command, or in a file. Claude at Google.
 
-Without it no key can be a command's, as clouds need it (Vertex AI, Entra), and a file with a key is
-read at the start and at a reload alone.
+Without it no key can be a command's, as clouds need it (Vertex AI, Entra), a file with a key is read at
+the start and at a reload alone, and no provider can have `dialect = "vertex"`.
 
-keys  the sources of keys, and the tasks that renew them
+keys    the sources of keys, and the tasks that renew them
+vertex  Anthropic's API at Google's paths
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.dialects.wire.records import Dialect
 from gateway.extension import Extra, Started
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
     from gateway.config.records import Config
+    from gateway.dialects.formats import Formats
     from gateway.extras.renewal.keys import Renewals
 
 
@@ -50,4 +53,20 @@ def _fetch_keys(config: Config) -> Config:
     return asyncio.run(fetch_all(config))
 
 
-EXTRA = Extra(key_places=("command:",), fetch_keys=_fetch_keys, start=_start)
+def _find_formats() -> Formats:
+    from gateway.extras.renewal.vertex import FORMATS
+
+    return FORMATS
+
+
+EXTRA = Extra(
+    key_places=("command:",),
+    fetch_keys=_fetch_keys,
+    dialects={
+        "vertex": Dialect(
+            "Anthropic's at Google", needs_limit=True, others="vertex_ai vertexai google_vertex"
+        )
+    },
+    find_formats=_find_formats,
+    start=_start,
+)
