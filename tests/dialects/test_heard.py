@@ -11,7 +11,8 @@
     = {"content": "Hi"}                      or, in place of events, a JSON reply of the provider
     | {"content": "Hi", "audio": null} => …  another in place of the reply or event above it: the rest is the same
 
-What is long stands on lines of its own, behind `=>`. `notation.py` has the forms of events. What leaves as
+What is long stands on lines of its own, behind `=>`; how it ends and the charge stand behind the last line if they
+fit. `notation.py` has the forms of events. What leaves as
 it came is the `same`. Without `$` the charge is that of the provider's usual usage, and so is the usage that
 the caller is told. Of the caller's side only what says something is told: the rest is checked by the rules of
 its dialect and by its SDK, but not where a messages stream passes as it came. A stream says the same if it
@@ -64,6 +65,8 @@ SECTIONS: Final = [
     for path in PATHS
     for text in re.split("(?m)^== ", path.read_text(encoding="utf-8"))[1:]
 ]
+END: Final = re.compile(r"(?m)(?<=.) (?=(?:! [^\n\"]*|\$ \d[\d ]*(?:estimated)?)$)")
+"""Where the end of a block stands behind its last line."""
 OWN_IDS: Final = {"chat": ID, "messages": "msg_1"}
 """The providers' own, which pass between equal dialects."""
 STATES: Final = ("begun", "delivered", "finished", "complete")
@@ -248,7 +251,7 @@ class Entry:
     def read(cls, section: str, remarks: str, fields: str, lines: str) -> Entry:
         caller, _, provider = section.partition(" over ")
         sent: list[list[str]] = []
-        for line in lines.splitlines():
+        for line in END.sub("\n", lines).splitlines():
             if line[0] == "|":
                 sent[-1].append(line[2:].partition(" => ")[0])
             elif line[0] not in "!$" and not line.startswith("    => "):
@@ -290,7 +293,11 @@ class Entry:
                     rows[-1] = fill = f"{fill}; {one}"
                 else:
                     rows.append(fill := f"    => {one}")
-        return self.block.remarks + head + "\n".join([*rows, *filter(None, [heard.end])]) + "\n"
+        if heard.end and len(f"{rows[-1]} {heard.end}") <= WIDTH:
+            rows[-1] += f" {heard.end}"
+        elif heard.end:
+            rows.append(heard.end)
+        return self.block.remarks + head + "\n".join(rows) + "\n"
 
     def join(self, other: Entry) -> Entry | None:
         """Return both as one, if they differ in one thing that is sent and nothing is remarked between them."""
