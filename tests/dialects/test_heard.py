@@ -5,7 +5,8 @@
     ? {"functions": [{"name": "f"}]}         the caller's fields, where they matter
     ~ start 0 text                           an event of the provider, after its usual first one
       text 0 "Hi" => {"content": "Hi"}       another; and what leaves at once for the caller
-      end => "stop"; end * finished          and what the relay may know from now on, where a row tells any of it
+      end => "stop"; end * finished          and what the relay may know from now on, where a row tells any of it;
+                                             the usual `end` is left out where the caller hears nothing else of it
     ! The upstream's … $ 10 0 0 20 estimated how it fails; the charge: input, cached, written, output
     < text 0 "Hi"                            an event that comes first of all
     = {"content": "Hi"}                      or, in place of events, a JSON reply of the provider
@@ -69,6 +70,12 @@ END: Final = re.compile(r"(?m)(?<=.) (?=(?:! [^\n\"]*|\$ \d[\d ]*(?:estimated)?)
 """Where the end of a block stands behind its last line."""
 OWN_IDS: Final = {"chat": ID, "messages": "msg_1"}
 """The providers' own, which pass between equal dialects."""
+TOLD_END: Final = re.compile(
+    r"(?m)^! |(?:=> |; )(?:end|completed|incomplete)(?:;? [*{].*)?(?:\n\$.*)?\n?\Z"
+)
+"""Where a block tells how its stream ended, which others leave out."""
+USUAL_ENDS: Final = ((["end"], ["end"]), (["end"], ["completed"]))
+"""The usual last event, and what the caller hears of it: left out."""
 STATES: Final = ("begun", "delivered", "finished", "complete")
 BLOCK: Final = re.compile(r"(?m)^((?:#.*\n)*)(?:\? (.*)\n)?([=~<].*\n(?:(?:  |\||!|\$).*\n)*)")
 """A reply or a stream: what is remarked of it, the caller's fields, and the lines."""
@@ -251,7 +258,8 @@ class Entry:
     def read(cls, section: str, remarks: str, fields: str, lines: str) -> Entry:
         caller, _, provider = section.partition(" over ")
         sent: list[list[str]] = []
-        for line in END.sub("\n", lines).splitlines():
+        lines = END.sub("\n", lines)
+        for line in lines.splitlines():
             if line[0] == "|":
                 sent[-1].append(line[2:].partition(" => ")[0])
             elif line[0] not in "!$" and not line.startswith("    => "):
@@ -259,7 +267,10 @@ class Entry:
         tells = re.search(r"(=> |; )\* ", lines) is not None
         events = [one[0] for one in sent if one[0]]
         block = Block(caller, provider, remarks, fields or "", lines[0], events, tells)
-        return cls(block, [one for one in sent if one[0]])
+        sent = [one for one in sent if one[0]]
+        if block.mark != "=" and not TOLD_END.search(lines):
+            return cls(replace(block, sent=[*block.sent, "end"]), [*sent, ["end"]])
+        return cls(block, sent)
 
     def expand(self) -> Iterator[Entry]:
         """Return one entry for each of the things that are sent in one place."""
@@ -278,8 +289,11 @@ class Entry:
 
     def write(self, heard: Heard) -> str:
         head = f"? {self.block.fields}\n" if self.block.fields else ""
-        rows = [] if self.sent else [self.block.mark]
-        for at, (ones, told) in enumerate(zip(self.sent, heard.each, strict=True)):
+        sent = list(zip(self.sent, heard.each, strict=True))
+        if sent and sent[-1] in USUAL_ENDS and not heard.end.startswith("!"):
+            del sent[-1]
+        rows = [] if sent else [self.block.mark]
+        for at, (ones, told) in enumerate(sent):
             rows += [
                 f"{'|' if n else ' ' if at else self.block.mark} {one}"
                 for n, one in enumerate(ones)
