@@ -2,6 +2,8 @@
 
 begin, end                     the usual first and last events
 {"content": "a"}, "stop"       chat: a delta of the only choice, its finish reason; else the chunk
+call 0 c1 f "{"                chat: a delta that begins a call of a function: its index, id, name, arguments
+arguments 0 "}"                chat: a delta with more of a call's arguments
 start 0 text {…}               messages: a block begins; members beyond the least one of its kind
 text 0 "a"                     messages: a delta of a block: text, thinking, json, signature, citation
 stop 0                         messages: the block's end
@@ -147,7 +149,8 @@ def write_event(provider: str, line: str) -> bytes:
     if line in USUAL[provider]:
         return USUAL[provider][line]
     if provider in READ and (found := SHORT.fullmatch(line)):
-        return frame(READ[provider](*found.groups()))
+        made = READ[provider](*found.groups())
+        return event(chunk(choice(made))) if provider == "chat" else frame(made)
     try:
         value = json.loads(line)  # orjson refuses halves of characters
     except json.JSONDecodeError:
@@ -158,6 +161,33 @@ def write_event(provider: str, line: str) -> bytes:
     if isinstance(value, dict) and value.keys() & {"choices", "usage", "error", "object"}:
         return event(chunk() | value)
     return event(chunk(stop(finish=value) if isinstance(value, str) else choice(value)))
+
+
+def read_call(name: str, index: str, _: str | None, value: str | None) -> Json:
+    """Read a delta with a call of a function, or with more of its arguments."""
+    identity, function, said = (value or "").split(" ", 2) if name == "call" else ("", "", value)
+    head: Json = {"id": identity, "type": "function"} if identity else {}
+    named = {"name": function} if function else {}
+    call = {"index": int(index), **head, "function": {**named, "arguments": json.loads(said or "")}}
+    return {"tool_calls": [call]}
+
+
+def spell_call(delta: Json) -> str | None:
+    """Return the short form of a delta with one call, if it has one."""
+    match delta:
+        case {"tool_calls": [{"index": index, "function": dict(function), **rest}]}:
+            names = [rest.get("id"), function.get("name")]
+        case _:
+            return None
+    said = dump(function.get("arguments"))
+    if names == [None, None]:
+        short = f"arguments {index} {said}"
+    elif " " in "".join(map(str, names)):
+        return None
+    else:
+        short = f"call {index} {names[0]} {names[1]} {said}"
+    found = SHORT.fullmatch(short)
+    return short if found and read_call(*found.groups()) == delta else None
 
 
 def read_block_event(name: str, index: str, _: str | None, value: str | None) -> Json:
@@ -185,7 +215,7 @@ def read_response_event(name: str, index: str, inner: str | None, value: str | N
     return {"type": kind, **head, **({"delta": told} if isinstance(told, str) else told)}
 
 
-READ: Final = {"messages": read_block_event, "responses": read_response_event}
+READ: Final = {"chat": read_call, "messages": read_block_event, "responses": read_response_event}
 
 
 def tell_chunks(out: bytes, identity: str, _: Json) -> Iterator[str]:
@@ -199,7 +229,7 @@ def tell_chunks(out: bytes, identity: str, _: Json) -> Iterator[str]:
                 elif not delta and rest.keys() == {"finish_reason"}:
                     yield dump(rest["finish_reason"])
                 else:
-                    yield dump({**delta, **rest})
+                    yield (not rest and spell_call(delta)) or dump({**delta, **rest})
             case _:
                 yield dump(fields)
     if out.endswith(DONE):
