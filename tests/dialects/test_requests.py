@@ -19,7 +19,7 @@ what the gateway reads in a request:
 
 A field that the least request has and this has not stands behind `-`. `<A*9>` stands for nine letters A,
 `<alpha>` for a provider's tag, `{"<seal>": …, "by": "alpha"}` for what was sealed for it, behind the id of a
-call if there is an `id`. Requests of another dialect are accepted by the types of the provider's SDK. To
+call if there is an `id`. `{"<user>": "Hi"}` and its like are in `shorthand.py`. Requests of another dialect are accepted by the types of the provider's SDK. To
 write everything anew, after a look at what that would change:
 
     WRITE_REQUESTS=1 python -m pytest tests/dialects/test_requests.py && git diff
@@ -46,6 +46,7 @@ from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.records import CompletionRequest, Payload, Target
 from gateway.dialects.wire.seals import seal, seal_id, tag_provider
 from tests.dialects.rules import check_messages_request, check_responses_request
+from tests.dialects.shorthand import expand, shorten
 from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES, find_texts
 from tests.support.layout import WIDTH, lay_out
 from tests.support.rows import told_together
@@ -196,7 +197,7 @@ def tell_asked(payload: Payload) -> Json:
 def play(section: str, target_text: str, line: str) -> str:
     """Send a request; return what becomes of it."""
     fields, target = (
-        fill(orjson.loads(line)),
+        fill(expand(orjson.loads(line))),
         read_target(section.partition(" over ")[2], target_text),
     )
     try:
@@ -220,7 +221,7 @@ def read(section: str, fields: Json) -> str:
 def write(section: str, fields: Json, target: Target) -> str:
     made, payload = send(section, fields, target)
     written = differ(made, send(section, {}, target)[0])
-    told = "as it came" if written == fields else lay_out(written, 2)
+    told = "as it came" if written == fields else lay_out(shorten(written), 2)
     for name, tag in TAGS.items():
         told = told.replace(tag, name)
     asked = tell_asked(payload)
@@ -231,7 +232,7 @@ def open_up(section: str, target_text: str, line: str, name: str) -> str:
     """Send what was refused where the model allows it."""
     assert name in ALLOWED
     target = read_target(section.partition(" over ")[2], target_text)
-    send(section, fill(orjson.loads(line)), replace(target, allow=frozenset({name})))
+    send(section, fill(expand(orjson.loads(line))), replace(target, allow=frozenset({name})))
     return f"+ {name}\n"
 
 
@@ -257,7 +258,7 @@ def fold(request: str, outcomes: str) -> str:
 def read_outcomes(text: str) -> list[tuple[str, object]]:
     """Return each outcome with its mark; the order of an object's members means nothing."""
     return [
-        (mark, orjson.loads(value) if value.startswith("{") else value)
+        (mark, expand(orjson.loads(value)) if value.startswith("{") else value)
         for mark, value in OUTCOME.findall(text)
     ]
 
