@@ -2,8 +2,9 @@
 
 The files in `sessions/`, also those of extras, have the commands and what they print: `! ` begins a line of stderr, `[5]` is an
 exit code other than 0, and `> NAME` writes the lines below it into a file. `$ account passwd a < 'word'`
-has a text for stdin, `| grep` shows some lines of stdout alone, `$ sql` reads or changes the database,
-and `$ sh` runs a command of the shell in the folder. Ids and secrets are numbered in the order in which
+has a text for stdin, `| grep` shows some lines of stdout alone, `|& grep` of stderr, too, `$ sql` reads or changes
+the database, and `$ sh` runs a command of the shell in the folder. `& ` begins a command that prints what the next
+one does. Ids and secrets are numbered in the order in which
 they appear, and commands use them by these numbers. JSON that is indented by two spaces fills its lines here. To write the files anew, after a look at what that
 would change:
 
@@ -72,21 +73,31 @@ def play(cli: Cli, scribe: Scribe, block: str) -> str:
         path.write_text(rest, encoding="utf-8")
         path.chmod(0o600)
         return block
-    command, _, pattern = first.removeprefix("$ ").partition(" | grep ")
+    command, *greps = re.split(r" (\|&?) grep ", first[2:], maxsplit=1)
+    both, pattern = greps[0] == "|&" if greps else False, greps[-1] if greps else ""
     answer = run(cli, scribe.read(command.replace("ROOT", str(ROOT))))
     # What is said comes first, so its secrets have the first numbers.
     said, out = (
         scribe.write(text.replace(sys.executable, "PYTHON").replace(str(ROOT), "ROOT"))
         for text in (answer.err, answer.out)
     )
-    err = said.splitlines()
+    err = [line for line in said.splitlines() if not both or re.search(pattern, line)]
     shown = [
         line
         for line in (out if pattern else fill_json(out)).splitlines()
         if re.search(pattern, line)
     ]
-    lines = [first, *(f"! {line}".rstrip() for line in err), *shown]
+    lines = [f"$ {first[2:]}", *(f"! {line}".rstrip() for line in err), *shown]
     return "\n".join([*lines, *([f"[{answer.code}]"] if answer.code else [])]) + "\n"
+
+
+def fold(played: list[str]) -> list[str]:
+    """Leave out what a command prints if the next one prints the same."""
+    told = [one.partition("\n")[2] * one.startswith("$ ") for one in played]
+    return [
+        f"& {one[2:].partition(chr(10))[0]}\n" if mine and mine == following else one
+        for one, mine, following in zip(played, told, [*told[1:], ""], strict=True)
+    ]
 
 
 @pytest.mark.timeout(300)  # hundreds of commands, and a machine may be busy
@@ -102,8 +113,8 @@ def test_each_command_prints_what_it_did(
         asyncio.run(getattr(begun, SEEDS[name])(cli.folder))
     monkeypatch.chdir(cli.folder)
     scribe = Scribe(cli.folder)
-    blocks = re.split(r"(?m)^(?=[$>] )", path.read_text(encoding="utf-8"))[1:]
-    played = [play(cli, scribe, block) for block in blocks]
+    blocks = re.split(r"(?m)^(?=[$>&] )", path.read_text(encoding="utf-8"))[1:]
+    played = fold([play(cli, scribe, block) for block in blocks])
     if "WRITE_SESSION" in os.environ:
         path.write_text("".join(played), encoding="utf-8")
     for got, block in zip(played, blocks, strict=True):
