@@ -5,6 +5,7 @@
     n                                                              these fields, or what is no record
     $ key key_1 | held_nano => 0                                   what fits stands behind the command
     $ 3 x keys.create a {} key_#                                   three times, `#` being 1, 2 and 3
+    $ serve one && hold theirs key_1 5                             one after the other; all but the last tell nothing
 
 A refusal shows its kind, code, field and message. Words become what the verb takes: `key_1` a stored
 secret of that id whose digest is made of the same word, `+5` the time 5 ms after
@@ -48,7 +49,7 @@ from tests.support.rows import told_together
 BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:(?![#$] ).*\n?)*)")
 """Comments, a command, and what is told of it."""
 MADE: Final = re.compile(r"\b(order|req)_[0-9a-z]{16,}")
-USED: Final = re.compile(r"^\$ (\w+)\.\w+\.\w", re.MULTILINE)
+USED: Final = re.compile(r"(?:^\$| &&) (\w+)\.\w+\.\w", re.MULTILINE)
 """The extra in `$ reports.usage.sum_by`."""
 UNITS_MS: Final = {"": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 NEAR_MS: Final = 10**11
@@ -75,17 +76,28 @@ async def play_session(path: Path, text: str, play: Play) -> None:
         (why, *line.split(" => ", 1)) if " => " in line else (why, line, told)
         for why, line, told in BLOCK.findall(text)
     ]
-    played = [await play(line) for _, line, _ in blocks]
+    played = [[await play(one) for one in line.split(" && ")] for _, line, _ in blocks]
     if "WRITE_SESSION" in os.environ:
-        new = []
-        for (why, line, _), told in zip(blocks, played, strict=True):
-            fits = "\n" not in told and len(f"$ {line} => {told}") <= WIDTH
-            new.append(f"{why}$ {line}{(' => ' if fits else chr(10)) * bool(told)}{told}\n")
+        new = [
+            why + _write_block(line.split(" && "), told)
+            for (why, line, _), told in zip(blocks, played, strict=True)
+        ]
         _write(path, text, "".join(new))
     with told_together() as row:
-        for (_, line, expected), told in zip(blocks, played, strict=True):
+        for (_, line, expected), (*before, told) in zip(blocks, played, strict=True):
             with row(line):
-                assert told == expected.strip("\n")
+                assert (told, any(before)) == (expected.strip("\n"), False)
+
+
+def _write_block(commands: list[str], told: list[str]) -> str:
+    """Write commands one after the other, up to each that tells something."""
+    out, begun = "", "$ "
+    for command, answer in zip(commands, told, strict=True):
+        line = begun + command
+        fits = "\n" not in answer and len(f"{line} => {answer}") <= WIDTH
+        out += line + (" => " if fits else "\n") * bool(answer) + answer
+        begun = "\n$ " if answer else " && "
+    return f"{out}\n"
 
 
 def _write(path: Path, text: str, played: str) -> None:
