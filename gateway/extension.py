@@ -144,7 +144,7 @@ class Advice:
     explain: Callable[[ValueError, str], str | None] = lambda *_: None
     """Says what was meant by a text that is not UTF-8, or not TOML."""
     judge: Callable[[Callable[..., object], object, str], str] = lambda _read, _value, said: said
-    """Returns what is wrong with a value, by its reader and by the problem that this has; "" if nothing is."""
+    """Given a reader, a value and the reader's error ("" if none), returns the error to report; "" accepts the value."""
     find_mistake: Callable[[str, bool], Mistake | None] = lambda *_: None
     """Returns why a text cannot be a secret. True says that it stands in gateway.toml itself."""
     judge_model: Callable[[Place, Mapping[str, object], Model, str], Sequence[str]] = lambda *_: ()
@@ -186,8 +186,8 @@ class Extra:
     start: Callable[[Gateway], Started] | None = None
     """Starts it beside a gateway; None if it has nothing that serves."""
     tell_mismatch: Callable[[Config, str, int, Books | None], object] | None = None
-    """Told that the books do not add up, in words, and when that was asked: by an audit of open books,
-    or by a start, which ends then."""
+    """Called when an audit fails, with its text and time. The books are None if a start failed, which then
+    ends."""
     ledger: LedgerTables | None = None
     """Its tables in ledgers. A ledger whose extra is missing keeps them."""
     databases: Callable[[], Databases] | None = None

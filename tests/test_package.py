@@ -47,7 +47,8 @@ MAY_IMPORT: Final = {
         "upstream",
     },
 }
-"""The import table: what each place at the top level may use. It has no cycle."""
+"""The import table: what each place at the top level may use. At run time it has no cycle: `extension` names
+types of the others, and imports `dialects` alone."""
 BASE: Final = {"commands": {"deadlines"}, "deadlines": {"errors", "turns"}}
 """The modules of `base` that others of it may use, beside `money`, `prices` and `times`."""
 
@@ -122,6 +123,36 @@ def test_the_way_of_a_completion_names_what_exists() -> None:
     for module, name in steps:
         defined = {getattr(node, "name", None) for node in parse(MODULES[module]).body}
         assert name in defined | set(find_constants(MODULES[module])), (module, name)
+
+
+def test_members_that_prose_names_exist() -> None:
+    """What a docstring or a comment calls `Class.member` is there: a later name is no riddle."""
+    members: dict[str, set[str]] = {}
+    bases: dict[str, set[str]] = {}
+    for path in FILES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ClassDef):
+                members.setdefault(node.name, set()).update(find_members(node))
+                bases.setdefault(node.name, set()).update(map(ast.unparse, node.bases))
+    for path in FILES:
+        for name, member in re.findall(r"`([A-Z]\w+)\.(\w+)`", path.read_text("utf-8")):
+            line = [name]
+            for one in line:  # which grows meanwhile
+                line.extend(bases.get(one, ()))
+            has = set().union(*(members.get(one, set()) for one in line))
+            assert name not in members or member in has, f"{path.name}: {name}.{member}"
+
+
+def find_members(node: ast.ClassDef) -> Iterator[str]:
+    """Find what a class defines or assigns: methods, fields, attributes of `self`."""
+    for one in ast.walk(node):
+        match one:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case _:
+                pass
 
 
 def find_constants(path: Path) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """The driver of one completion: admission, the hold in force, routes, bytes, deadlines, the charge, last bytes.
 
-One task does it all. While it waits in `Delivery.run`, the provider's bytes are pushed through the
-delivery to the caller's transport in the same call; there is no queue in between. The ticker notices
-deadlines and callers that leave, and makes `Delivery.run` fail. `lifecycle` decides what an ending means
-and who pays for it.
+One task does it all. While it waits in `Forwarder.send`, the provider's bytes are pushed through the
+delivery to the caller's transport in the same call; there is no queue in between. The ticker checks
+deadlines and callers, and ends that wait with an error. `lifecycle` decides what an ending means and who
+pays for it.
 """
 
 from __future__ import annotations

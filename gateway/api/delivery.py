@@ -31,7 +31,7 @@ class Delivery:
     _context: ReplyContext
     _on_caller_left: Callable[[], None]
     _pipeline: Pipeline = field(init=False)
-    """The life's, without a look at whether there is one."""
+    """The same object as `_life.pipeline`, which may be None."""
     _sniffed: bool = False
     _begun: bool = False
     _ending: bool = False
@@ -53,7 +53,10 @@ class Delivery:
         self._sniffed = is_audio or not is_stream  # audio may begin with any byte
 
     async def finish(self) -> None:
-        """End the reply, whose body was taken, where that delays no other request. Raises GatewayError."""
+        """Process what is left once the body was received: little on the loop, much in the thread.
+
+        Raises GatewayError.
+        """
         pipeline = self._pipeline
         if pipeline.complete:
             return

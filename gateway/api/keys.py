@@ -69,7 +69,7 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
 def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
     """Note that the caller is known, so the connection is not closed for others while it is served.
 
-    The next reads of it are of the share that the account, if there is one, has in the loop's turns.
+    If there is an account, later reads on this connection use the account's share of the loop's turns.
     """
     connection = http.protocol
     if isinstance(connection, PacedConnection):  # a test may serve by aiohttp's own

@@ -1,4 +1,4 @@
-"""Deadlines of others, who are never judged by time in which this process did not run.
+"""Deadlines for providers and callers. Time in which this process did not run does not count.
 
 A process that was stopped, a machine that slept or a loop that was blocked finds late what came in
 time. `Clock` leaves such time out; `Ticker` has one for all requests in flight, `limit_seconds` one for
@@ -30,8 +30,8 @@ LATE_SECONDS: Final = 0.1
 PAUSE_SECONDS: Final = 1.0
 """After a longer delay all quiet times begin anew: others may have given up sending meanwhile."""
 BEHIND_SECONDS: Final = 5.0
-"""The most time that is held back until all that came has been handled. A loop that is always late still
-judges."""
+"""The most time that is not counted while the loop catches up. Beyond it the clock goes on, so a loop that is
+always late still enforces deadlines."""
 MAX_STRETCH: Final = 4
 """The longest quiet time, as a multiple of its length, however often it begins anew."""
 

@@ -1,4 +1,4 @@
-"""The event loop: shares of its turns, fair by owner, as is a thread for long work; background tasks; its lag."""
+"""Fair shares of the event loop (`Turns`) and of one thread (`LargeBodies`); background tasks; the loop's lag."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Turns:
         return True
 
     def has_work(self) -> bool:
-        """Return whether work waits for its turn. To throw bytes away is none: no deadline is behind them."""
+        """Return whether work waits for its turn. Discarding bytes does not count: no deadline depends on it."""
         return len(self._waiting) > (LINGERING in self._waiting)
 
     def has_time(self) -> bool:

@@ -121,8 +121,8 @@ _TRANSLATIONS: Final[Translations] = {
         message_request.translate_request,
         message_reply.translate_reply,
         message_reply.MessageWriter,
-        message_request.NAMES,
-        ".{}",
+        names=message_request.NAMES,
+        item_name=".{}",
     ),
 }
 

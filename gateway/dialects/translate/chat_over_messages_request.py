@@ -88,8 +88,8 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
 def _settle(made: Json, *, forced: bool) -> Json:
     """Leave out the fields that the upstream refuses beside others.
 
-    It thinks neither before a forced call nor behind the beginning of its reply, draws thoughts with its
-    own settings, and takes one of `temperature` and `top_p`.
+    It refuses thinking beside a forced tool or a prefilled reply, settings of sampling beside thinking, and
+    `temperature` beside `top_p`.
     """
     thinking, left = get_object(made, "thinking"), set[str]()
     if get_text(thinking, "type") in _THINKS:

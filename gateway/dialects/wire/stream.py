@@ -184,7 +184,7 @@ class EventStream(ABC):
         # it.
         made = self.delivered or reader.finished or reader.usage is not None
         if not made or not (reader.begun or oversized):
-            # A usage without anything else was worked for.
+            # The provider reports usage, so it worked and will bill: the caller pays.
             kind = UndeliverableReply if tells_work(reader.usage) else UpstreamError
             self.failure = kind("The upstream's stream ended before it began.")
             return

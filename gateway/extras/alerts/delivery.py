@@ -39,8 +39,8 @@ MAX_AT_ONCE: Final = 32
 MAX_PER_RECEIVER: Final = 4
 """How many of them may be for one receiver, so that a hanging receiver does not delay others."""
 LEASE_MS: Final = 120_000
-"""How long an alert is a node's that shares the ledger with others: it has delivered it by then, or
-is gone, even if the clocks of two differ by a minute."""
+"""The lease of an alert: how long one node may work on it before another takes it, with a minute for
+clocks that differ."""
 LOCK_WAIT_MS: Final = 1000
 """How long a look at the ledger waits for another process's transaction; the next look is near."""
 

@@ -49,7 +49,7 @@ ROW_MS: Final = 250
 """How long a change waits for a row. No round is under way then, so a stranger has it, and all nodes
 wait for the change."""
 NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-"""The time as `DatabaseClock.note` takes it."""
+"""The time as `DatabaseClock.listening` takes it."""
 IDLE_MS: Final = 2000
 """How long a transaction may pause, before the server ends it: others wait for its locks."""
 BEGIN: Final = (

@@ -36,7 +36,7 @@ _CHECKS: Final = (
     ),
 )
 MOST_FOLDS: Final = 50
-"""Folds before a snapshot: of a busy gateway's commits, some are not between two of these steps."""
+"""Attempts to fold and take a snapshot without a commit in between: beside a busy gateway one of them succeeds."""
 FOLD_PAUSE_SECONDS: Final = 1
 """How long no fold is tried after one that failed: a page of several reads waits for a lock once."""
 IN_FORCE_SECONDS: Final = 0.5
