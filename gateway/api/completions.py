@@ -3,7 +3,12 @@
 One task does it all. While it waits in `Forwarder.send`, the provider's bytes are pushed through the
 delivery to the caller's transport in the same call; there is no queue in between. The ticker checks
 deadlines and callers, and ends that wait with an error. `lifecycle` decides what an ending means and who
-pays for it.
+pays for it. The end of a complete reply, in order:
+
+    Delivery.end            the provider's body is whole, so `Forwarder.send` returns
+    Delivery.process_rest   what is left of it is read: the reply is complete, its usage known
+    Bill.settle             the charge is queued, then committed
+    Pipeline.take_last      the last bytes for the caller, which leave now
 """
 
 from __future__ import annotations
@@ -183,7 +188,7 @@ class Relay:
         try:
             await provider.forwarder.send(attempt)
             assert self._delivery is not None
-            await self._delivery.finish()
+            await self._delivery.process_rest()
             self._tell(candidate, None)
         # A cancelled request was sent, too, so it is counted.
         except BaseException as failure:
@@ -291,20 +296,20 @@ class Relay:
                 assert pipeline is not None
                 # Sent only after the charge is committed: whoever has the end of a reply has paid for
                 # it.
-                self._sink.end(await self._finish(pipeline))
+                self._sink.end(await self._take_last(pipeline))
             case lifecycle.Last.ERROR:
                 assert error is not None
                 self._send_error(error)
             case lifecycle.Last.NOTHING:
                 self._sink.abort()
                 if error is None and pipeline is not None and pipeline.complete:
-                    await self._finish(pipeline)  # its caller may come back for it
+                    await self._take_last(pipeline)  # its caller may come back for it
             case _:
                 assert_never(verdict.last)
 
-    async def _finish(self, pipeline: Pipeline) -> bytes:
+    async def _take_last(self, pipeline: Pipeline) -> bytes:
         """Return the last bytes of a complete reply, which an extra may keep before they leave."""
-        last = pipeline.finish()
+        last = pipeline.take_last()
         if self._completion.keep is not None:
             try:
                 await self._completion.keep(last)

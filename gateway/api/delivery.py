@@ -52,7 +52,7 @@ class Delivery:
         self._pipeline = self._life.pipeline = open_reply(self._context)
         self._sniffed = is_audio or not is_stream  # audio may begin with any byte
 
-    async def finish(self) -> None:
+    async def process_rest(self) -> None:
         """Process what is left once the body was received: little on the loop, much in the thread.
 
         Raises GatewayError.
@@ -105,7 +105,7 @@ class Delivery:
         return Wants.MORE if proceed else Wants.ROOM
 
     def end(self) -> None:
-        """See `Receiver`: what is left to do may take long, see `finish`."""
+        """See `Receiver`: what is left to do may take long, see `process_rest`."""
 
     async def unblock(self) -> None:
         """See `Receiver`: send the head, or wait for room, or until the caller has taken its bytes."""

@@ -63,7 +63,7 @@ def looks_like_json(data: bytes) -> bool:
 
 @dataclass(slots=True, eq=False)
 class CollectedReply:
-    """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
+    """A `Pipeline` for a JSON reply: `take_last` gives the whole body for the caller."""
 
     _read: Callable[[bytes], Reply]
     """Turns the body into the caller's reply. It raises UpstreamError if the body is no reply."""
@@ -110,7 +110,7 @@ class CollectedReply:
             self.complete = self.failure is None
         return b""
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         assert self._reply is not None
         return self._reply.body
 
@@ -159,8 +159,8 @@ class ReplayedReply(CollectedReply):
         self.complete = inner.complete and self.failure is None
         return out
 
-    def finish(self) -> bytes:
-        return self._inner.finish()
+    def take_last(self) -> bytes:
+        return self._inner.take_last()
 
     def measure(self) -> Metered:
         return self._inner.measure() if self.complete else super().measure()
@@ -296,7 +296,7 @@ class Exchange:
         return told, failure or UpstreamError(f"The upstream's reply is not {what}.")
 
     def open_reply(self, context: ReplyContext) -> Pipeline:
-        """Begin a JSON reply, which `finish` gives as a whole."""
+        """Begin a JSON reply, which `take_last` gives as a whole."""
         read = partial(self.read_reply, context=context)
         return CollectedReply(read, context.expected, MAX_REPLY_BYTES, self.max_elements)
 

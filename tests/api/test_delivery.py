@@ -100,7 +100,7 @@ class Scene(Sink):
 
     async def run(self) -> None:
         await self.deliver()
-        await self.delivery.finish()
+        await self.delivery.process_rest()
 
     @property
     def pipeline(self) -> Pipeline:
@@ -190,7 +190,7 @@ async def test_a_json_reply_is_held_back_whole() -> None:
     scene = Scene((JSON[:9], JSON[9:]), stream=False)
     await scene.run()
     assert (scene.sent, scene.done) == (b"", ["alive"])
-    assert scene.pipeline.finish() == ours(JSON)
+    assert scene.pipeline.take_last() == ours(JSON)
 
 
 @each_row("stream", [False, True])
@@ -237,7 +237,7 @@ async def test_a_reply_is_read_no_further_while_its_account_has_no_room(*, is_ov
         scene.life.ended_by = Overloaded(STOPPED) if is_over else None
         scene.delivery.tick()
         await asyncio.sleep(0)
-    assert scene.call.reply_bytes == len(scene.pipeline.finish()) > MIB
+    assert scene.call.reply_bytes == len(scene.pipeline.take_last()) > MIB
     scene.large_bodies.close()
 
 

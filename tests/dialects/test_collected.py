@@ -78,7 +78,7 @@ def test_nothing_goes_out_before_the_reply_is_whole() -> None:
     assert pipeline.finished
     assert pipeline.delivered
     assert not pipeline.mid_event
-    assert pipeline.finish() == DONE
+    assert pipeline.take_last() == DONE
 
 
 def test_slicing_does_not_matter() -> None:
@@ -141,7 +141,7 @@ def test_a_large_reply_is_in_memory_once() -> None:
         written, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert b"theirs" not in pipeline.finish(), "it is another text than the one that came"
+    assert b"theirs" not in pipeline.take_last(), "it is another text than the one that came"
     assert max(collected, written) < 1.5 * len(body)
 
 

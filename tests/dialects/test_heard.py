@@ -221,7 +221,7 @@ class Block:
             if not (pipeline.complete or pipeline.failure):
                 out += pipeline.feed(piece) if line else pipeline.end()
             if not line and pipeline.complete:
-                out += pipeline.finish()
+                out += pipeline.take_last()
             heard = [*TELL[self.caller](out, identity, usage)]
             now = {name for name in STATES if getattr(pipeline, name)} - known
             states = [f"* {' '.join(sorted(now))}"] if self.tells and now else []

@@ -152,7 +152,7 @@ def measure(exchange: Exchange, sent: Json | list[Json], asked: Json) -> tuple[M
     )
     out = pipeline.feed(data + DONE * (exchange is CHAT_EXCHANGE)) + pipeline.end()
     assert pipeline.complete, pipeline.failure
-    return pipeline.measure(), out + pipeline.finish()
+    return pipeline.measure(), out + pipeline.take_last()
 
 
 def play(shape: Json, exchange: Exchange, way: Callable[[Any], Json | list[Json]]) -> bytes:

@@ -231,7 +231,7 @@ class ChoiceWriter(EventWriter):
     def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - chat tells it at the end
         self._write({"role": "assistant", "content": "", "refusal": None})
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         return DONE
 
     def _write_text(self, key: str, text: object) -> None:

@@ -185,10 +185,10 @@ class _ComposedWriter(EventWriter):
 
     def close(self, usage: ReplyUsage) -> None:
         self._pass_on(self._writer.close, usage)
-        self._feed(self._writer.finish())
+        self._feed(self._writer.take_last())
 
-    def finish(self) -> bytes:
-        return self._stream.finish()
+    def take_last(self) -> bytes:
+        return self._stream.take_last()
 
     def _pass_on(self, write: Callable[..., None], *what: Json | ReplyUsage) -> None:
         """Feed the inner writer's events to the outer stream."""

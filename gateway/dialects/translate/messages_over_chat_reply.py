@@ -204,7 +204,7 @@ class MessageWriter(FirstChoiceWriter):
         told = make_delta_usage(usage)
         self._emit({"type": "message_delta", "delta": stop, "usage": told})
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         return STOP
 
     def _finish(self, choice: Json) -> None:

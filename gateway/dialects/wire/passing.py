@@ -65,7 +65,7 @@ class PassingStream(EventStream):
     def _text_bytes(self) -> int:
         return self._passed_bytes + self._framer.oversized_events * PICTURE_BYTES
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         return self._last
 
     def feed(self, data: bytes) -> bytes:

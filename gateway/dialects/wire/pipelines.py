@@ -28,7 +28,7 @@ class Pipeline(Protocol):
 
     @property
     def complete(self) -> bool:
-        """The upstream's terminal event was seen, or a clean end stands for it: `finish` may be called."""
+        """The upstream's terminal event was seen, or a clean end stands for it: `take_last` may be called."""
 
     @property
     def failure(self) -> GatewayError | None:
@@ -58,7 +58,7 @@ class Pipeline(Protocol):
     def buffered_bytes(self) -> int:
         """The bytes not passed on yet: a JSON reply, or the beginning of an event.
 
-        `end` has to read them. After `end` they are what `finish` returns.
+        `end` has to read them. After `end` they are what `take_last` returns.
         """
 
     @property
@@ -71,7 +71,7 @@ class Pipeline(Protocol):
     def end(self) -> bytes:
         """Note the upstream's clean end; return the remaining output. May set `complete`."""
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         """Return the last bytes (`data: [DONE]`, `message_stop`): they wait for the charge."""
 
     def measure(self) -> Metered:
@@ -154,7 +154,7 @@ class EventReader(ABC):
 class EventWriter(ABC):
     """Writes one stream in the caller's dialect from the events that an `EventReader` gives.
 
-    The order is `open`, any number of `write`, `flush`, `close`, `finish`; each but `finish` adds events
+    The order is `open`, any number of `write`, `flush`, `close`, `take_last`; each but `take_last` adds events
     that `take` returns. `write`, `flush` and `close` raise UpstreamError.
     """
 
@@ -198,7 +198,7 @@ class EventWriter(ABC):
         """Write the last events except the terminal one."""
 
     @abstractmethod
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         """Return the terminal event."""
 
     def take(self) -> bytes:

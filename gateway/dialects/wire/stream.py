@@ -257,8 +257,8 @@ class TranslatedStream(EventStream):
         self.failure = self.failure or self._owed
         return out
 
-    def finish(self) -> bytes:
-        return self._writer.finish()
+    def take_last(self) -> bytes:
+        return self._writer.take_last()
 
     def _pass_comments(self, comments: Sequence[bytes], out: list[bytes]) -> None:
         if self._reader.keeps_comments:

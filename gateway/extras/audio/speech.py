@@ -121,7 +121,7 @@ class AudioStream:
         self.complete = self.begun
         return b""
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         return self._last
 
     def measure(self) -> Metered:

@@ -238,8 +238,8 @@ class TranscriptStream(LastEventStream):
     _write_event = staticmethod(render_data)
     _reader: TranscriptReader
 
-    def finish(self) -> bytes:
-        return super().finish() + (DONE if self._reader.has_done else b"")
+    def take_last(self) -> bytes:
+        return super().take_last() + (DONE if self._reader.has_done else b"")
 
     def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:
         return event.canonical or is_canonical(block, event, get_text(body, "type"))

@@ -125,7 +125,7 @@ class ResponseWriter(FirstChoiceWriter):
         response = reply.make_response(self._context, self._output, usage, self._reason)
         self._ending = self._render(response["status"], response=response)
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         return self._ending
 
     @property

@@ -114,7 +114,7 @@ def play(stream: Pipeline, pieces: Iterable[bytes]) -> Played:
         out += stream.end()
     metered = stream.measure()
     if stream.complete:
-        out += stream.finish()
+        out += stream.take_last()
     failure = stream.failure.message if stream.failure else None
     return Played(
         bytes(out), stream.complete, failure, metered.tokens, metered.estimated, stream.delivered

@@ -220,7 +220,7 @@ class TinyWriter(EventWriter):
     def close(self, usage: ReplyUsage) -> None:
         self._out.append(render_data({"end": self._end, "used": write_used(usage)}))
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         return BYE
 
 

@@ -73,7 +73,7 @@ class Echo(EventWriter):
     def close(self, usage: ReplyUsage) -> None:
         self._out.append(b"%d>" % usage.tokens.output)
 
-    def finish(self) -> bytes:
+    def take_last(self) -> bytes:
         return b"END"
 
 
@@ -95,7 +95,7 @@ def play(body: bytes, refuses: str = "", size: int | None = None) -> tuple[bytes
 def test_the_order_is_open_write_flush_close_finish(size: int | None) -> None:
     out, stream = play(HI + USAGE + BYE + HI, size=size)
     assert out == b"<Hi!|3>"
-    assert (stream.complete, stream.failure, stream.finish()) == (True, None, b"END")
+    assert (stream.complete, stream.failure, stream.take_last()) == (True, None, b"END")
     assert stream.measure().tokens.output == 3, "nothing behind the end is read"
 
 

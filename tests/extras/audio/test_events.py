@@ -42,7 +42,7 @@ def test_tiny_events_pass_as_they_are_and_are_counted(form: str) -> None:
         assert stream.measure().tokens.output == -(-(SAID + 2) // 4)
         assert not stream.finished
         last = sse({"type": "transcript.text.done", "text": "x", "usage": {"seconds": 2}})
-        assert stream.feed(last) + stream.end() + stream.finish() == last
+        assert stream.feed(last) + stream.end() + stream.take_last() == last
         assert stream.complete
 
 

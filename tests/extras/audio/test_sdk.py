@@ -85,5 +85,5 @@ def test_the_last_byte_waits_in_any_slicing(size: int) -> None:
     out = b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size))
     assert (out, pipeline.complete, pipeline.buffered_bytes) == (data[:-1], False, 1)
     assert pipeline.end() == b""
-    assert (pipeline.complete, pipeline.finish()) == (True, data[-1:])
+    assert (pipeline.complete, pipeline.take_last()) == (True, data[-1:])
     assert pipeline.measure().tokens.input == len(TEXT)

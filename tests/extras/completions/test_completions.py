@@ -31,7 +31,7 @@ def run(events: list[Any], size: int, context: ReplyContext, *, done: bool = Tru
     pipeline = COMPLETIONS.open_stream(context)
     out = b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size))
     out += pipeline.end()
-    return pipeline, (out + pipeline.finish() if pipeline.complete else out)
+    return pipeline, (out + pipeline.take_last() if pipeline.complete else out)
 
 
 def rename(events: list[Any]) -> bytes:

@@ -161,7 +161,7 @@ def test_a_stream_passes_and_its_last_line_waits_for_the_charge(text: str, size:
     out += pipeline.end()
     assert pipeline.complete
     assert out == data[:-2]
-    assert out + pipeline.finish() == data
+    assert out + pipeline.take_last() == data
     metered = pipeline.measure()
     assert (metered.tokens.input, metered.tokens.output, metered.estimated) == (11, 7, False)
 

@@ -236,7 +236,7 @@ def test_position_is_where_an_error_would_continue() -> None:
     before = len(sent) + len(read_events(writer.take()))
     assert writer.position is not None
     assert writer.position["sequence_number"] == before
-    assert read_events(writer.finish())[0]["sequence_number"] == before
+    assert read_events(writer.take_last())[0]["sequence_number"] == before
 
 
 def test_what_comes_back_stands_before_the_text_or_alone() -> None:
