@@ -120,6 +120,7 @@ def _admit(
     billing = SimpleNamespace(hold_output_tokens=10, full_hold_below=10)
     gateway = SimpleNamespace(
         ledger=ledger,
+        attempt_listeners=[],
         ticker=ticker,
         large_bodies=LargeBodies(),
         missing_usages=MissingUsages(),

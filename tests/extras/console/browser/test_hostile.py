@@ -15,6 +15,7 @@ from playwright.async_api import Page
 
 from gateway.admin import keys
 from gateway.base.money import NANO
+from gateway.config.reader import read_value
 from gateway.config.values import check_model_id
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sql.books import Books
@@ -44,7 +45,7 @@ HOSTILE: Final = (
 def is_model_id(name: str) -> bool:
     """Tell whether gateway.toml takes the name: a pattern is none."""
     with contextlib.suppress(ValueError):
-        check_model_id(name)
+        read_value(check_model_id, name)
         return True
     return False
 
