@@ -152,7 +152,9 @@ function place(content) {
     return;
   }
   scrollTo(0, 0);
-  if (before) title.focus({ preventScroll: true });
+  const first = main.querySelector("[autofocus]");
+  if (first) first.focus();
+  else if (before) title.focus({ preventScroll: true });
 }
 
 const missing = () => [head("Not found"), h("p", null, "There is no such page, or it is not yours to see. "), link("To the overview", "/console/")];

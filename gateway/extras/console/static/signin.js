@@ -26,7 +26,7 @@ const byLink = (token, done) => [
 ];
 
 const byPassword = (done) => [
-  passwordForm([{ name: "name", label: "Name", required: true, autocomplete: "username", autocapitalize: "none", spellcheck: "false" }], {}, done),
+  passwordForm([{ name: "name", label: "Name", required: true, autofocus: true, autocomplete: "username", autocapitalize: "none", spellcheck: "false" }], {}, done),
   h("details", null, h("summary", null, "Forgot password, or none yet?"), h("div", null,
     h("p", null, "Ask your operator for a sign-in link. It signs you in once; then set a new password under Settings."),
     h("p", { class: "dim" }, "Operators make one on the account’s page, or on the gateway’s machine: ", code("gateway account signin-link NAME")))),
