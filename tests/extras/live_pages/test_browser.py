@@ -152,6 +152,25 @@ async def test_rows_stay_under_the_pointer_of_who_scrolled_to_them(site: Site) -
     assert abs(after - before) < 1, "a browser scrolls by whole pixels"
 
 
+async def test_trends_of_a_span_that_ends_now_are_renewed_once_a_minute(site: Site) -> None:
+    pytest.importorskip("gateway.extras.trends")
+    await end(site.console, await begin(site.console))
+    page = await look(site, "trends")
+    details = page.locator("details.steps")
+    await details.locator("summary").click()
+    calls = page.locator(".figures div", has_text="Calls").locator("dd").first
+    await end(site.console, await begin(site.console))
+    await pause(page)
+    await expect(calls).to_contain_text("1")
+    for _ in range(11):
+        await pause(page)
+    await expect(calls).to_contain_text("2")
+    assert await details.get_attribute("open") is not None
+    await expect(details.locator("tbody td[data-label=Calls]").last).to_contain_text("2")
+    await go(page, "trends?day=2026-01-01")
+    await expect(page.get_by_role("button", name="Live")).to_have_count(0)
+
+
 async def rest(page: Page) -> None:
     """Let the pause pass without a look."""
     looks: list[str] = []

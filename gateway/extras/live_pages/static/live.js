@@ -21,12 +21,15 @@ export function shellPart({ main, build, fail, leaves }) {
   let timer = 0;
   /** The mark of what is shown, since when it is true, and when it was built. */
   let shown = { mark: null, true: 0, built: 0 };
+  /** How old a page has to be for another one, if it says so. */
+  let least = 0;
   const isOn = () => readSetting("live") !== "off";
 
   const begin = () => {
     const place = main.querySelector(".live");
     clearTimeout(timer);
     if (!place || isFixed()) return;
+    least = Number(place.dataset.least ?? 0);
     shown = { mark: null, true: Date.now(), built: Date.now() };
     wrong = h("small", { class: "red" });
     button = h("button", { type: "button", class: "quiet", onclick: toggle }, "Live");
@@ -78,7 +81,8 @@ export function shellPart({ main, build, fail, leaves }) {
   async function ask(signal) {
     const asked = Date.now();
     const { mark } = await get("/live", signal);
-    if (mark !== shown.mark || asked - shown.built > LONGEST_MS) {
+    const age = asked - shown.built;
+    if (mark !== shown.mark && age >= least || age > LONGEST_MS) {
       const content = [await build(signal)].flat(9).filter(Boolean);
       signal.throwIfAborted();
       if (isFixed()) return;

@@ -5,7 +5,7 @@ import { apiUrl, get, query } from "./api.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { filters } from "./form.js";
-import { count, percentiles, plural, seconds, shortDay, time } from "./format.js";
+import { count, percentiles, plural, seconds, shortDay, time, utcDay } from "./format.js";
 import { code, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
 
 const DAY_MS = 86400000;
@@ -28,6 +28,9 @@ function readSpan(params) {
   const end = Math.ceil(Date.now() / (5 * MINUTE_MS)) * 5 * MINUTE_MS;
   return { from: iso(end - days * DAY_MS), to: iso(end) };
 }
+
+/** Only such a span has news. It is renewed once a minute at most: a renewal may read as many calls as the page itself. */
+const endsNow = (params) => !params.get("from") && [null, "", utcDay()].includes(params.get("day"));
 
 const iso = (ms) => new Date(ms).toISOString();
 
@@ -55,7 +58,7 @@ export async function trends({ params, session, signal, reload, go }) {
   ]);
   const models = [...new Set([...session.models, ...providers.flatMap((one) => one.models)])];
   const top = [
-    head("Trends", !view.problem && link("CSV", apiUrl(`/trends.csv${asked}`), "button", { download: "" })),
+    head("Trends", !view.problem && link("CSV", apiUrl(`/trends.csv${asked}`), "button", { download: "" }), endsNow(params) && h("span", { class: "live", "data-least": MINUTE_MS })),
     ranges(params, view),
     filters([
       { name: "account", label: "Account", type: "search", value: chosen.account, spellcheck: "false" },
@@ -69,7 +72,7 @@ export async function trends({ params, session, signal, reload, go }) {
   return [
     top,
     h("div", { class: "beside" },
-      section(`${when(view.from)} to ${view.from.slice(0, 10) === view.to.slice(0, 10) ? view.to.slice(11, 16) : when(view.to)} UTC`, timeChart(view, go), sourceNote(view), stepDetails(view)),
+      section(latest(params) ?? spanText(view), timeChart(view, go), latest(params) && h("p", { class: "dim" }, spanText(view)), sourceNote(view), stepDetails(view)),
       slowerSection(view, chosen)),
     section("Altogether", summary(view), view.total.failed > 0 && kindTable(view, chosen)),
   ];
@@ -86,6 +89,11 @@ const choice = (name, label, value, names) => ({
   name, label, type: "select", value: value ?? "",
   options: [["", "all"], ...[...new Set([...names, value].filter(Boolean))].map((one) => [one, one])],
 });
+
+/** The title of a span that ends now, which is the same at each renewal; null for others. */
+const latest = (params) => (params.get("from") || params.get("day") ? null : `The last ${(SPANS[params.get("span")] ?? SPANS["24h"])[0]}`);
+
+const spanText = ({ from, to }) => `${when(from)} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11, 16) : when(to)} UTC`;
 
 const when = (moment) => shortDay(moment.slice(0, 16));
 
@@ -203,8 +211,10 @@ const most = (dimension, { rows, count: many }) => [
 
 /** The table of the chart’s figures. It is long, so it is made when it is opened. */
 function stepDetails(view) {
-  const details = h("details", null, h("summary", null, "The chart as a table"));
-  details.addEventListener("toggle", () => details.append(stepTable(view)), { once: true });
+  const make = (one) => one.children.length < 2 && one.append(stepTable(view));
+  // A handler, and made here if it is open, so that a renewal of the page puts in what is new.
+  const details = h("details", { class: "steps", ontoggle: ({ currentTarget: one }) => one.open && make(one) }, h("summary", null, "The chart as a table"));
+  if (document.querySelector(".steps[open]")) make(details);
   return details;
 }
 
