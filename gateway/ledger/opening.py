@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,7 @@ from gateway.extension import find_databases
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import DatabaseUrl, LedgerError, Location
 from gateway.ledger.sql.books import Books
+from gateway.ledger.versions import VERSION
 
 if TYPE_CHECKING:
     from gateway.ledger.serving.ledger import ServingLedger
@@ -57,12 +59,49 @@ class Databases(Protocol):
     def make_opener(self, url: DatabaseUrl, /) -> Opener: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _FileOpener:
+    """Opens a file of SQLite."""
+
+    path: Path
+
+    @property
+    def schema(self) -> int:
+        return VERSION
+
+    def open_ledger(
+        self,
+        *,
+        clock: Callable[[], int],
+        commit_seconds: float,
+        tell: Callable[[str], None],
+        retention_months: int,
+    ) -> AbstractAsyncContextManager[ServingLedger]:
+        from gateway.ledger.sqlite.serving import open_sqlite
+
+        del retention_months  # a file keeps all requests
+        return open_sqlite(self.path, clock=clock, commit_seconds=commit_seconds, tell=tell)
+
+    def check_ledger(self) -> bool:
+        from gateway.ledger.sqlite.schema import check_file
+
+        return check_file(self.path)
+
+    def open_books(self, *, create: bool, clock: Callable[[], int], progress: Progress) -> Books:
+        from gateway.ledger.sqlite.books import SqliteBooks
+
+        return SqliteBooks(self.path, create=create, clock=clock, progress=progress)
+
+    def find_server(self) -> int | None:
+        from gateway.ledger.sqlite import files
+
+        return files.find_server(self.path)
+
+
 def find_opener(location: Location) -> Opener:
     """Raises LedgerError without the extra that opens addresses."""
     if isinstance(location, Path):
-        from gateway.ledger.sqlite.opening import FileOpener
-
-        return FileOpener(location)
+        return _FileOpener(location)
     try:
         return find_databases().make_opener(location)
     except ValueError as error:

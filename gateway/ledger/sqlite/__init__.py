@@ -1,6 +1,5 @@
 """The ledger in one SQLite file: one serving process, and operators beside it.
 
-opening   opens files, as `ledger.opening` asks for it
 schema    the file: created, opened, upgraded, with the tables of extras
 upgrades  the copy from before an upgrade, and what is said while one is under way
 backup    copies of it while others write
