@@ -1,15 +1,13 @@
-"""The input and output of commands: parsers of arguments, a typed password, tables, JSON for tools."""
+"""The input and output of commands: parsers of arguments, tables, JSON for tools."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from getpass import getpass
 from pathlib import Path
 from typing import Final, TextIO, TypeVar, get_args
 
@@ -18,7 +16,6 @@ from gateway.base.money import align_points, parse_amount_nano
 from gateway.base.times import DAY_MS, maybe_seconds, to_unix_ms, unix_ms
 from gateway.ledger.budget_records import Allowance, Period
 from gateway.ledger.checks import MAX_COUNT
-from gateway.ledger.records import Refused
 
 MAX_DURATION_SECONDS: Final = 100 * 366 * 86_400
 """A century. More is a typing error, and Python's dates end with the year 9999."""
@@ -242,23 +239,3 @@ def render(
     if total:
         cells.append([*total, *[""] * (len(columns) - len(total))])
     return render_table([title.format(currency) for title, _ in columns], cells)
-
-
-def new_password(max_bytes: int) -> str:
-    """Read a new password: twice from a terminal, else one line of stdin.
-
-    It is never an argument, as other users can see those.
-    """
-    if sys.stdin is None:
-        raise Refused("stdin is closed; type the password on a terminal or pipe it in")
-    if sys.stdin.isatty():
-        password = getpass("New password: ")
-        if getpass("Repeat it: ") != password:
-            raise Refused("the two passwords differ; nothing was changed, try again")
-        return password
-    # Bytes, as the locale of a script may not be UTF-8.
-    line = sys.stdin.buffer.readline(max_bytes).removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        raise Refused("the password on stdin is not valid UTF-8") from error

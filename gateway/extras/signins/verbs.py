@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
+from getpass import getpass
 from typing import Final
 
 from gateway.base.addresses import make_tunnel_command
 from gateway.base.times import format_iso, format_moment
-from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
 from gateway.extras.signins import signin
 from gateway.extras.signins.people import PeopleBook
 from gateway.extras.signins.sessions import SignInBook
 from gateway.extras.signins.totp import TotpBook
+from gateway.ledger.records import Refused
 
 _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
 """Bytes of the line that are read: a longer one is refused anyway."""
@@ -22,6 +24,26 @@ _NAME: Final = arg("name", "NAME", "the account's name")
 _PERSON: Final = arg(
     "--for", "PERSON", "a person with a sign-in of their own in the account", dest="person"
 )
+
+
+def _ask_password() -> str:
+    """Read a new password: twice from a terminal, else one line of stdin.
+
+    It is never an argument, as other users can see those.
+    """
+    if sys.stdin is None:
+        raise Refused("stdin is closed; type the password on a terminal or pipe it in")
+    if sys.stdin.isatty():
+        password = getpass("New password: ")
+        if getpass("Repeat it: ") != password:
+            raise Refused("the two passwords differ; nothing was changed, try again")
+        return password
+    # Bytes, as the locale of a script may not be UTF-8.
+    line = sys.stdin.buffer.readline(_MAX_LINE_BYTES).removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise Refused("the password on stdin is not valid UTF-8") from error
 
 
 @verb(
@@ -40,7 +62,7 @@ def account_passwd(command: Command, name: str, person: str | None) -> None:
     books = command.open_books()
     # An unknown name is refused before a password is asked for.
     PeopleBook(books).read(name)
-    ended = signin.set_password(books, name, read.new_password(_MAX_LINE_BYTES), person or "")
+    ended = signin.set_password(books, name, _ask_password(), person or "")
     command.show({"account": name, "person": person, "ended": ended})
     note = f" Sessions ended: {ended}." if ended else ""
     command.say(

@@ -76,7 +76,7 @@ def test_a_terminal_asks_twice_without_showing(
 ) -> None:
     typed = iter(["correct horse", second])
     monkeypatch.setattr("sys.stdin", Stdin(is_terminal=True))
-    monkeypatch.setattr("gateway.cli.arguments.getpass", lambda _prompt: next(typed))
+    monkeypatch.setattr("gateway.extras.signins.verbs.getpass", lambda _prompt: next(typed))
     answer = signed.run("account", "passwd", NAME)
     assert answer.code == code
     with open_books(signed.database) as books:
