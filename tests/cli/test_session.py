@@ -1,12 +1,12 @@
 """Sessions of an operator: what each command prints, on which stream, and its exit code.
 
-The files in `sessions/`, also those of extras, have the commands and what they print: `! ` begins a line of stderr, `[5]` is an
-exit code other than 0, and `> NAME` writes the lines below it into a file. `$ account passwd a < 'word'`
-has a text for stdin, `| grep` shows some lines of stdout alone, `|& grep` of stderr, too, `$ sql` reads or changes
-the database, and `$ sh` runs a command of the shell in the folder. `& ` begins a command that prints what the next
-one does. Ids and secrets are numbered in the order in which
-they appear, and commands use them by these numbers. JSON that is indented by two spaces fills its lines here. To write the files anew, after a look at what that
-would change:
+The files in `sessions/`, also those of extras, have the commands and what they print: `! ` begins a line of
+stderr, `[5]` is an exit code other than 0, and `> NAME` writes the lines below it into a file. `& ` begins a
+command that prints what the next one does. `$ account passwd a < 'word'` has a text for stdin, `| grep` shows some
+lines of stdout alone, `|& grep` of stderr, too, `$ sql` reads or changes the database, and `$ sh` runs a command
+of the shell in the folder. Ids and secrets are numbered in the order in which they appear, and commands use them
+by these numbers. JSON that is indented by two spaces fills its lines here. To write the files anew, after a look
+at what that would change:
 
     WRITE_SESSION=1 python -m pytest tests/cli/test_session.py && git diff
 """

@@ -12,13 +12,13 @@
     = {"content": "Hi"}                      or, in place of events, a JSON reply of the provider
     | {"content": "Hi", "audio": null} => …  another in place of the reply or event above it: the rest is the same
 
-What is long stands on lines of its own, behind `=>`; how it ends and the charge stand behind the last line if they
-fit. `notation.py` has the forms of events. What leaves as
-it came is the `same`. Without `$` the charge is that of the provider's usual usage, and so is the usage that
-the caller is told. Of the caller's side only what says something is told: the rest is checked by the rules of
-its dialect and by its SDK, but not where a messages stream passes as it came. A stream says the same if it
-comes byte by byte, and a translated JSON reply if it comes in place of a stream. `provider_tag` is the
-provider's, in whose name its state is sealed. To write all of it anew, after a look at what that would change:
+What is long stands on lines of its own, behind `=>`; how it ends and the charge stand behind the last line if
+they fit. `notation.py` has the forms of events. What leaves as it came is the `same`. Without `$` the charge is
+that of the provider's usual usage, and so is the usage that the caller is told. Of the caller's side only what
+says something is told: the rest is checked by the rules of its dialect and by its SDK, but not where a messages
+stream passes as it came. A stream says the same if it comes byte by byte, and a translated JSON reply if it
+comes in place of a stream. `provider_tag` is the provider's, in whose name its state is sealed. To write all of
+it anew, after a look at what that would change:
 
     WRITE_HEARD=1 python -m pytest tests/dialects/test_heard.py && git diff
 """
