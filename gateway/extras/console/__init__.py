@@ -21,7 +21,7 @@ holders see their balance only by `GET /v1/key`.
 The handlers of the API, by subject. console-api.md has all routes.
 
     session     sign in, sign out, who is signed in; the people who sign in to an account
-    overview    the overview of an account, and that of the gateway
+    overview    the overview of an account
     keys        the signed-in account's keys, and budgets that keys share
     calls       one's requests to models
     usage       usage by day, hour, model or key; the models

@@ -17,7 +17,6 @@ from gateway.extras.console.errors import ConsoleError, invalid_field, not_for_t
 from gateway.extras.console.fields import read_id
 from gateway.extras.console.keys import make_describer
 from gateway.extras.console.lists import read_page
-from gateway.extras.console.overview import PERIODS
 from gateway.extras.console.routes import (
     EVERY_TOKEN,
     OPERATORS,
@@ -27,6 +26,7 @@ from gateway.extras.console.routes import (
     route,
 )
 from gateway.extras.console.session import require_fresh
+from gateway.extras.operations.overview import PERIODS
 from gateway.extras.reports.ranks import AccountOrder, RankBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.signins.sessions import SignInBook

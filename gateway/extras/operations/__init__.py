@@ -7,6 +7,7 @@ health   judges providers by their latest calls; latencies, refusals
 needs    what an operator has to see to, for the console's overview
 verbs    the three commands
 console  where the console is, for operators: health, how providers answer, refusals, audit, the log of events
+overview likewise: the overview of the whole gateway
 costs    likewise: charges, costs and the margin
 """
 
@@ -16,7 +17,7 @@ from gateway.extension import Extra
 
 
 def _add_to_console() -> object:
-    from gateway.extras.operations import costs  # noqa: F401 - the decorators of handlers
+    from gateway.extras.operations import costs, overview  # noqa: F401 - the decorators of handlers
     from gateway.extras.operations.console import ADDITION
 
     return ADDITION

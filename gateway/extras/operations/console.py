@@ -21,7 +21,6 @@ from gateway.config.records import Config, Provider
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.errors import ConsoleError, invalid_field
 from gateway.extras.console.lists import read_page
-from gateway.extras.console.overview import PERIODS
 from gateway.extras.console.routes import (
     OPERATORS,
     READERS,
@@ -34,6 +33,7 @@ from gateway.extras.console.state import FinishedAudit, ProcessState
 from gateway.extras.observations.describing import REFUSED
 from gateway.extras.observations.records import LatencyScope, UpstreamView
 from gateway.extras.operations import health
+from gateway.extras.operations.overview import PERIODS
 from gateway.ledger.opening import find_schema, open_books
 from gateway.ledger.records import AuditReport, EventFilter
 from gateway.ledger.sql.books import Books

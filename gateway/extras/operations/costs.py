@@ -9,9 +9,9 @@ from aiohttp import web
 from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.additions import find_additions
 from gateway.extras.console.lists import Json, stream_csv
-from gateway.extras.console.overview import CHARGED, Row
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.extras.console.usage import read_days
+from gateway.extras.operations.overview import CHARGED, Row
 from gateway.extras.reports import records
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import COSTS
