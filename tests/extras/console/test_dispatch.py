@@ -17,13 +17,16 @@ import pytest_asyncio
 
 from gateway.admin import keys
 from gateway.extension import find_extras
-from gateway.extras.console.additions import ScriptRole
+from gateway.extras.console import dispatch  # noqa: F401 - it imports all handlers
+from gateway.extras.console.additions import ScriptRole, find_additions
 from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.routes import ROUTES, Route
 from tests import ROOT
 from tests.extras.console.kit import API, Console, open_console
 from tests.support.rows import each_row, told_together
 from tests.support.served import HOLDER, OPERATOR, OTHER, Reply
+
+find_additions()  # makes the routes of others, whichever test comes first
 
 on_one_loop: Final = pytest.mark.asyncio(loop_scope="module")
 every_route: Final = each_row("route", ROUTES)
