@@ -22,7 +22,6 @@ from gateway.ledger.budget_records import Allowance, BudgetChanges, Period
 from gateway.ledger.key_records import LIMITS, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import MAX_ROWS
 
 MAX_LIVE_KEYS: Final = 1000
 """Live keys an account can create here, as all are in the server's memory. The CLI has no limit."""
@@ -49,7 +48,7 @@ def list_keys(books: Books, request: ConsoleRequest) -> Answer:
         return page.answer("keys", found, describe, locate, count=count)
     with books.snapshot():
         count, found = books.keys.read_page(
-            account_id, live_at_ms=live_at_ms, after=None, limit=MAX_ROWS
+            account_id, live_at_ms=live_at_ms, after=None, limit=MAX_INTEGER
         )
         today = books.clock() // DAY_MS
         spent = UsageBook(books).sum_by_key(account_id, today - SPENT_DAYS + 1, today)

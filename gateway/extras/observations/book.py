@@ -12,8 +12,6 @@ from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-import orjson
-
 from gateway.base.ids import display, find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 from gateway.extras.observations.records import (
@@ -39,6 +37,7 @@ from gateway.ledger.sql.database import (
     Row,
     Value,
     read_script,
+    read_terms,
 )
 
 if TYPE_CHECKING:  # commands do without what serves
@@ -127,8 +126,9 @@ def _label(key_id: str | None, name: str, last4: str) -> KeyLabel | None:
 
 def _meet(*columns: str | None) -> tuple[str, ...] | None:
     """Return the models that are in each of the lists there are."""
-    lists = [orjson.loads(one) for one in columns if one is not None]
-    return tuple(one for one in lists[0] if one in lists[-1]) if lists else None
+    lists = [read_terms((one, None, None, None)).models for one in columns]
+    found = [one for one in lists if one is not None]
+    return tuple(one for one in found[0] if one in found[-1]) if found else None
 
 
 _AFTER_ALL: Final = "req_g"
