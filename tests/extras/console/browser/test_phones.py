@@ -22,7 +22,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
-from tests.extras.console.browser.kit import HEIGHT, HOLDER_PAGES, NARROW, OPERATOR_PAGES, Site, go
+from tests.extras.console.browser.kit import HEIGHT, HOLDER_PAGES, OPERATOR_PAGES, Site, go
 from tests.extras.console.browser.past import DAY_MS, FAILED, OUTCOMES, find_path
 from tests.extras.console.browser.test_accessible import LARGER_PHONE, MAX_HEIGHT
 from tests.extras.console.calls import Past, add_calls
@@ -154,7 +154,7 @@ FIND_IDS: Final = """() => [...document.querySelectorAll("tbody a.mono")].filter
 
 
 async def test_request_ids_stand_in_one_line(site: Site) -> None:
-    for width in (NARROW, LARGER_PHONE):
+    for width in (360, LARGER_PHONE):
         page = await site.open("activity", HOLDER)
         await page.set_viewport_size({"width": width, "height": HEIGHT})
         await go(page, "activity")
