@@ -214,7 +214,7 @@ class Scene:
         request = SimpleNamespace(stream=self.stream)
         work = SimpleNamespace(call=call, bill=self, request=request, headers={}, keep=None)
         pipeline = SimpleNamespace(
-            finish=lambda: b"last", mid_event=self.mid_event, position=None, complete=False
+            take_last=lambda: b"last", mid_event=self.mid_event, position=None, complete=False
         )
         life = Lifecycle()
         life.pipeline = cast("Any", pipeline)
