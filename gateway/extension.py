@@ -56,7 +56,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RequestNotes:
     """What an extra tells of a request."""
 
     members: dict[str, object]
@@ -85,9 +85,9 @@ class LedgerTables:
         Callable[[Database, Sequence[int]], Mapping[int, Mapping[str, object]]] | None
     ) = None
     """Returns what lists of accounts tell of each of these ids besides, by its name in JSON."""
-    describe_call: Callable[[Database, str], Told] | None = None
+    describe_call: Callable[[Database, str], RequestNotes] | None = None
     """Returns what operators are told of a request of this id besides its receipt."""
-    find_refused: Callable[[Database, str, int | None], Told] | None = None
+    find_refused: Callable[[Database, str, int | None], RequestNotes] | None = None
     """Returns what is known of a request that has no receipt, of anybody or of this account. Raises NotFound."""
 
 
@@ -113,7 +113,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class FirstStartText:
     """An extra's part of the text of a first start, which is shown once."""
 
     lines: str = field(repr=False)
@@ -196,7 +196,7 @@ class Extra:
     """The versions of their schemas, by the name of the database."""
     advise: Callable[[], Advice] | None = None
     """Returns what it says of gateway.toml. Of one extra alone."""
-    first_start: Callable[[Books, Config, str, tuple[str, int]], Shown] | None = None
+    first_start: Callable[[Books, Config, str, tuple[str, int]], FirstStartText] | None = None
     """Opens the operator's account, by its name, on a gateway at this host and port."""
 
 

@@ -13,7 +13,7 @@ from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
-from gateway.extension import Told
+from gateway.extension import RequestNotes
 from gateway.ledger.call_records import OUTCOME_WORDS, CallDetail, Correction, Receipt
 from gateway.ledger.records import AuditReport, DatabaseUrl, NotFound, Refused
 
@@ -78,7 +78,7 @@ def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argumen
         found = command.open_books().receipts.find(id)
     except NotFound as error:
         raise NotFound(f"{error}; `calls` and `refusals --each` list them") from error
-    if isinstance(found, Told):
+    if isinstance(found, RequestNotes):
         command.show(found.members, render_fields(found.lines))
     else:
         described = views.describe_call_detail(found, command.currency, for_operator=True)

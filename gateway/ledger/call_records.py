@@ -13,7 +13,7 @@ from typing import Final, Literal
 from gateway.base import money
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import format_iso
-from gateway.extension import Told
+from gateway.extension import RequestNotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,5 +186,5 @@ class CallDetail:
     account: str
     key: KeyLabel
     receipt: Receipt
-    told: Sequence[Told] = ()
+    told: Sequence[RequestNotes] = ()
     """What extras tell operators."""

@@ -15,7 +15,7 @@ from typing import Final
 from gateway.admin import keys
 from gateway.base.addresses import make_local_url
 from gateway.config.records import Config
-from gateway.extension import Shown, find_extras
+from gateway.extension import FirstStartText, find_extras
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import FIRST_START, Conflict
@@ -34,7 +34,7 @@ class FirstAccounts:
 
     secret: str = field(repr=False)
     """The key of the ordinary account."""
-    others: Sequence[Shown]
+    others: Sequence[FirstStartText]
     """Further texts, such as an extra's about the operator's account."""
 
 

@@ -11,7 +11,7 @@ from gateway.base.money import PRICES, Price, Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.base.process import ExitCode
 from gateway.cli.books import page_receipt
-from gateway.extension import Told
+from gateway.extension import RequestNotes
 from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
 from gateway.ledger.sqlite import backup
 from tests.long.million import History, fill_previous
@@ -93,7 +93,7 @@ RECEIPT = Receipt(
     first_byte_ms=12,
     ended_ms=NOW_MS + 1000,
 )
-TOLD_BESIDE = Told({}, [("failure", "status 401"), ("rejected", "status 400")])
+TOLD_BESIDE = RequestNotes({}, [("failure", "status 401"), ("rejected", "status 400")])
 DETAIL = CallDetail("alice", KeyLabel("key_1", "laptop", "sk-ru-…a1b2"), RECEIPT, (TOLD_BESIDE,))
 ENDED = "upstream_error, status 502; ended by: upstream"
 TOLD = "input 0.00000015 per million, output 0.0000006 per million, web_search 10.00 per thousand"

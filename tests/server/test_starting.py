@@ -16,7 +16,7 @@ import pytest
 from gateway.base import ids
 from gateway.base.process import ExitCode, describe_version
 from gateway.dialects.wire.records import DEFAULT_KIND
-from gateway.extension import Shown, find_extras, find_kinds
+from gateway.extension import FirstStartText, find_extras, find_kinds
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import EVERY
 from gateway.ledger.sql.accounts import AccountBook
@@ -133,7 +133,7 @@ def test_the_first_key_is_where_the_service_may_write(
 def test_a_first_key_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
     """Its account is made by then, so the next start would not make another key."""
     config = load(tmp_path, '[storage]\npath = "missing/gateway.db"\n')
-    link = Shown(lines="gwl_secret", does="", lets="", verb="account signin-link operator")
+    link = FirstStartText(lines="gwl_secret", does="", lets="", verb="account signin-link operator")
     first = FirstAccounts("sk-ru-secret", [link])
     assert "secret" not in repr(first)
     with pytest.raises(CannotShow, match="`key add default` and `account") as caught:

@@ -52,7 +52,7 @@ _PLAIN: Final = frozenset(
 )
 """Members of a message that have no files, or are looked at. Nearly all messages have no others."""
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
-_TWO: Final = 2
+_PLAIN_MEMBERS: Final = 2
 """Members of a plain message (`role` and `content`) and of most parts, which need no look at others."""
 _MESSAGE: Final = Names(
     {"audio", "content", "extra_content", "function_call", "name", "reasoning"}
@@ -118,7 +118,9 @@ def _check_messages(messages: object, request: CompletionRequest) -> None:
             fields.check_word(f"messages[{index}].role", role, ROLES)
         if content is None and role not in _MAY_LACK_CONTENT:
             raise fields.missing(f"messages[{index}].content")
-        if (len(message) > _TWO or content is None) and not message.keys() <= _MESSAGE.plain:
+        if (
+            len(message) > _PLAIN_MEMBERS or content is None
+        ) and not message.keys() <= _MESSAGE.plain:
             _MESSAGE.check(f"messages[{index}]", message)
         if content is not None and type(content) is not str:
             _check_content(f"messages[{index}].content", content, request, role)
@@ -145,7 +147,7 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
         kind = fields.maybe_kind(part)
         if kind is None:
             raise fields.refuse_part(f"{where}[{index}]", part)
-        if len(part) > _TWO or kind not in part:
+        if len(part) > _PLAIN_MEMBERS or kind not in part:
             _PART.check(f"{where}[{index}]", part)
             if kind not in _PART.known:
                 check_spelling(f"{where}[{index}]", part, kind)

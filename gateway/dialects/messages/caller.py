@@ -45,7 +45,7 @@ def _find(models: Sequence[ListedModel], name: str, model_id: str) -> int:
 
 
 ROLES: Final = frozenset({"user", "assistant", "system"})
-_TWO: Final = 2
+_PLAIN_MEMBERS: Final = 2
 """Members of a message, and of a plain block of text."""
 _FILE_BLOCKS: Final = {"image": "picture", "document": "document"}
 """Kinds of files, by the type of block."""
@@ -193,7 +193,7 @@ def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
             raise BadRequest(f"{name}: expected 'user', 'assistant' or 'system'.", param=name)
         if content is None:
             raise fields.missing(f"messages.{index}.content")
-        if len(message) > _TWO:
+        if len(message) > _PLAIN_MEMBERS:
             _MESSAGE.check(f"messages.{index}", message)
             add_others(request, message)
         if type(content) is not str:
@@ -209,7 +209,7 @@ def _check_content(where: str, content: Any, request: CompletionRequest) -> None
         kind = fields.maybe_kind(block)
         if kind is None:
             raise fields.refuse_part(f"{where}.{index}", block)
-        if kind != "text" or len(block) > _TWO:
+        if kind != "text" or len(block) > _PLAIN_MEMBERS:
             _BLOCK.check(f"{where}.{index}", block, ".{}")
             add_others(request, block, _OWN.get(kind, ()))
         if kind not in _TEXT_BLOCKS:

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gateway.extension import Extra, LedgerTables, Shown, Started, Table
+from gateway.extension import Extra, FirstStartText, LedgerTables, Started, Table
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
@@ -62,7 +62,9 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway)
 
 
-def _first_start(books: Books, config: Config, account: str, local: tuple[str, int]) -> Shown:
+def _first_start(
+    books: Books, config: Config, account: str, local: tuple[str, int]
+) -> FirstStartText:
     from gateway.extras.console.welcome import show_link
 
     return show_link(books, config, account, local)

@@ -15,7 +15,7 @@ from aiohttp import web
 from gateway.admin import views
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, format_iso
-from gateway.extension import Told
+from gateway.extension import RequestNotes
 from gateway.extras.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.extras.reports.calls import CallBook
@@ -62,7 +62,7 @@ def show_call(books: Books, request: ConsoleRequest) -> Answer:
     account, currency = request.account, request.gateway.config.billing.currency
     own_id = None if account.operator else account.id
     found = books.receipts.find(request.segment("id"), account_id=own_id)
-    if isinstance(found, Told):
+    if isinstance(found, RequestNotes):
         return Answer(found.members)
     return Answer(views.describe_call_detail(found, currency, for_operator=account.operator))
 

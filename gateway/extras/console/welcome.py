@@ -6,15 +6,15 @@ import os
 
 from gateway.base.addresses import make_tunnel_command
 from gateway.config.records import Config, Server
-from gateway.extension import Shown
+from gateway.extension import FirstStartText
 from gateway.extras.signins import signin
 from gateway.ledger.sql.books import Books
 
 
-def show_link(books: Books, config: Config, account: str, local: tuple[str, int]) -> Shown:
+def show_link(books: Books, config: Config, account: str, local: tuple[str, int]) -> FirstStartText:
     """Make the link of an account; `local` is where the gateway listens."""
     link = signin.make_signin_link(books, account)
-    return Shown(
+    return FirstStartText(
         lines=describe_link(link, config.server, local),
         does=f"the link signs in as '{account}'",
         lets="its link lets one sign in",

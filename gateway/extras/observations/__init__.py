@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.extension import Extra, LedgerTables, Started, Told
+from gateway.extension import Extra, LedgerTables, RequestNotes, Started
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
@@ -26,13 +26,13 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway)
 
 
-def _describe_call(database: Database, request_id: str) -> Told:
+def _describe_call(database: Database, request_id: str) -> RequestNotes:
     from gateway.extras.observations.describing import describe_call
 
     return describe_call(database, request_id)
 
 
-def _find_refused(database: Database, request_id: str, account_id: int | None) -> Told:
+def _find_refused(database: Database, request_id: str, account_id: int | None) -> RequestNotes:
     from gateway.extras.observations.describing import find_refused
 
     return find_refused(database, request_id, account_id)

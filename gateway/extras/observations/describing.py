@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.admin.fields import Fields
 from gateway.base.times import format_moment
-from gateway.extension import Told
+from gateway.extension import RequestNotes
 from gateway.extras.observations.book import ObservationBook
 from gateway.extras.observations.records import RefusedView, UpstreamFailure
 from gateway.ledger.sql.database import Database
@@ -61,16 +61,16 @@ FAILURE: Final = Fields[UpstreamFailure](
 _ATTEMPT: Final = Fields[UpstreamFailure](*FAILURE.members, "rejected")
 
 
-def describe_call(database: Database, request_id: str) -> Told:
+def describe_call(database: Database, request_id: str) -> RequestNotes:
     """Tell how each attempt failed, the first one first; for operators, as providers' addresses are."""
     failures = ObservationBook(database).read_failures(request_id, request_id)
-    return Told(
+    return RequestNotes(
         {"failures": [_ATTEMPT.describe(one) for one in failures]},
         [("rejected" if one.rejected else "failure", describe_failure(one)) for one in failures],
     )
 
 
-def find_refused(database: Database, request_id: str, account_id: int | None) -> Told:
+def find_refused(database: Database, request_id: str, account_id: int | None) -> RequestNotes:
     """Tell of a request that the gateway refused itself. Raises NotFound."""
     refused = ObservationBook(database).find_refused(request_id, account_id=account_id)
     when = f"{format_moment(refused.at_ms)} UTC, before a provider was asked; it cost nothing"
@@ -84,7 +84,7 @@ def find_refused(database: Database, request_id: str, account_id: int | None) ->
     ]
     if (key := refused.key) is not None:
         lines.append(("key", f"{key.name} {key.display}".strip()))
-    return Told(REFUSED.describe(refused), lines)
+    return RequestNotes(REFUSED.describe(refused), lines)
 
 
 def describe_failure(failure: UpstreamFailure) -> str:

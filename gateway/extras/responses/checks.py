@@ -34,7 +34,7 @@ _BOUNDED_ITEMS: Final = frozenset(
     | {f"{name}_call_output" for name in _TOOLS}
 )
 """Items whose bytes bound their tokens, but for their parts. Any other counts as a document."""
-_TWO: Final = 2
+_PLAIN_MEMBERS: Final = 2
 """Members of a plain part of text."""
 _ITEM: Final = Names(
     {"arguments", "call_id", "content", "encrypted_content", "id", "name", "output", "result"}
@@ -120,7 +120,7 @@ def _check_parts(where: str, parts: list[Any], request: CompletionRequest) -> No
         kind = fields.maybe_kind(part)
         if kind is None or (kind in _TEXTS and type(part.get("text")) is not str):
             raise fields.refuse_part(name, part)
-        if len(part) > _TWO or kind not in _TEXT_PARTS:
+        if len(part) > _PLAIN_MEMBERS or kind not in _TEXT_PARTS:
             _PART.check(name, part)
             add_others(request, part, _OWN.get(kind, ()))
         if part.get("file_id") is not None:

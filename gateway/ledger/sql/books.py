@@ -20,7 +20,7 @@ from typing import Final, Self
 
 from gateway.base.ids import display
 from gateway.base.progress import Progress, ignore
-from gateway.extension import Told, find_ledger_tables
+from gateway.extension import RequestNotes, find_ledger_tables
 from gateway.ledger.call_records import CallDetail, KeyLabel
 from gateway.ledger.records import (
     EVERY,
@@ -112,7 +112,7 @@ MAX_AT_ONCE: Final = 500
 
 
 class ReceiptBook(Part):
-    def find(self, request_id: str, *, account_id: int | None = None) -> CallDetail | Told:
+    def find(self, request_id: str, *, account_id: int | None = None) -> CallDetail | RequestNotes:
         """Return a request with its receipt, or what an extra knows of one that has none. Raises NotFound.
 
         If `account_id` is given, requests of other accounts are treated as unknown.

@@ -11,7 +11,7 @@ from gateway.admin import keys
 from gateway.base.errors import AccountError, CallerError, GatewayError, Overloaded
 from gateway.base.ids import make_request_id
 from gateway.base.times import DAY_MS, format_moment
-from gateway.extension import Told
+from gateway.extension import RequestNotes
 from gateway.extras.observations.book import REFUSED, ObservationBook
 from gateway.extras.observations.describing import INVALID, REASONS
 from gateway.extras.observations.records import (
@@ -64,7 +64,7 @@ async def test_a_refused_request_is_found_in_the_place_of_a_receipt(place: Place
         observe(ledger).note_refusal(1, "model_not_found", "", request_id, named="m")
     with place.open_books(now_ms=NOW_MS) as books:
         found = books.receipts.find(request_id)
-        assert isinstance(found, Told)
+        assert isinstance(found, RequestNotes)
         assert (found.members["state"], found.members["model"]) == ("refused", "m")
         with pytest.raises(NotFound, match="no request that was refused"):
             books.receipts.find(request_id, account_id=2)
@@ -86,14 +86,14 @@ async def test_a_refused_request_is_told_with_its_key_and_why(place: Place) -> N
         told = [books.receipts.find(one) for one in made]
         sums = ObservationBook(books).sum_refused(ann, 0)
     ended = format_moment(NOW_MS + 10)
-    why = [dict(one.lines)["reason"] for one in told if isinstance(one, Told)]
+    why = [dict(one.lines)["reason"] for one in told if isinstance(one, RequestNotes)]
     assert why == [
         "The key may not use the model x. It may use m, n.",
         f"The key ended on {ended} UTC.",
         INVALID,
     ]
     for one in told:
-        assert isinstance(one, Told)
+        assert isinstance(one, RequestNotes)
         assert dict(one.lines)["key"].startswith("trial sk-ru-")
         assert (one.members["key"], one.members["key_name"]) == (label.id, "trial")
     assert [(one.code, one.key.id, one.count) for one in sums] == [
