@@ -11,10 +11,12 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 _EXTRA: Final = re.compile(r"""(.*?)\s*;\s*extra\s*==\s*["']([^"']+)["']\s*""")
 _CONTAINER_FILES: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
@@ -60,6 +62,8 @@ def find_needs(extra: str, found: metadata.Distribution | None) -> Sequence[str]
 
 def _find_distribution() -> metadata.Distribution | None:
     """Return this gateway's own distribution; None if it runs without, beside a stranger's perhaps."""
+    from importlib import metadata  # 0.8 MiB, for errors only
+
     try:
         found = metadata.distribution("gateway")
     except metadata.PackageNotFoundError:
