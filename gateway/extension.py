@@ -57,7 +57,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class RequestNotes:
-    """What an extra tells of a request."""
+    """Notes of an extra on a request."""
 
     members: dict[str, object]
     """For JSON."""
@@ -137,7 +137,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What an extra says of gateway.toml beside the rules: what is meant, and what cannot be. By default nothing."""
+    """Advice on gateway.toml beside the rules: what is meant, and what cannot be. By default there is none."""
 
     guess: Callable[[str, Iterable[str]], str | None] = lambda *_: None
     """Returns the known name that another one may be meant for."""

@@ -118,3 +118,15 @@ def test_each_limit_says_its_unit_and_its_reason() -> None:
                 silent.append(f"{module}:{line} {name}")
     assert silent == []
     assert found > len(MODULES) / 2, "the figures were not found"
+
+
+def test_no_docstring_of_the_package_begins_with_a_riddle() -> None:
+    """It begins with a verb or with what the thing is: "Of", "What" and "Who" leave the subject to the reader."""
+    found = [
+        f"{path.name}: {one}"
+        for path in sorted(Path(gateway.__file__).parent.rglob("*.py"))
+        for one in re.findall(
+            r'^\s*"""((?:Of|What|Who)\b.*)', path.read_text("utf-8"), re.MULTILINE
+        )
+    ]
+    assert found == []

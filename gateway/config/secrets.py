@@ -78,7 +78,7 @@ class Mistake:
     problem: str
     """Says so of the text, as "is a placeholder"."""
     write: str
-    """What to do about a text that stands in gateway.toml itself."""
+    """Advice for a text that stands in gateway.toml itself."""
     hold: str = "the {}"
     """The content that a variable or a file needs, if the text is in one; {} says what is meant."""
 

@@ -187,4 +187,4 @@ class CallDetail:
     key: KeyLabel
     receipt: Receipt
     told: Sequence[RequestNotes] = ()
-    """What extras tell operators."""
+    """Notes of extras, for operators."""

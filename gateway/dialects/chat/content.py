@@ -1,4 +1,4 @@
-"""What a chat reply says: text and reasoning, pictures and recordings, and its tool calls, told apart and repaired.
+"""The content of a chat reply: text and reasoning, pictures and recordings, and its tool calls, told apart and repaired.
 
 A fragment belongs to a call by these signs, a stronger one before a weaker one: an index that no call
 had with a name, an id, an index, its place behind other fragments. One that names another function begins

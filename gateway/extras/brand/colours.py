@@ -24,7 +24,7 @@ class Theme:
     """The console's colours in a theme."""
 
     surfaces: tuple[Colour, ...]
-    """What texts stand on; the first is that of cards."""
+    """Backgrounds of texts; the first is that of cards."""
     dim: Colour
     """The faintest text that stands on a tint."""
     end: Colour

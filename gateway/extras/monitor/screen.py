@@ -27,7 +27,7 @@ _KEYS: Final = 64
 _SIGNALLED: Final = 128
 """The exit code of a signal is this and its number, as shells report it."""
 _SECONDS: Final = 60
-"""Of the time that the rates are of."""
+"""Seconds over which rates are counted."""
 _BEGIN: Final = "\x1b[?1049h\x1b[?25l"
 """Shows the terminal's other screen, and hides the cursor."""
 _END: Final = "\x1b[?25h\x1b[?1049l"

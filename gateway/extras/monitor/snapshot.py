@@ -1,4 +1,4 @@
-"""What happens now, as the ledger has it: it is the same with one gateway and with several."""
+"""A snapshot of what happens now, as the ledger has it: it is the same with one gateway and with several."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Snapshot:
     longest: Sequence[Call]
     """In flight, the oldest first."""
     slowest: Sequence[Call]
-    """Of the complete ones."""
+    """Complete calls, the slowest first."""
     balances: Sequence[Balance]
-    """Of the accounts that had calls in the last 24 hours, the lowest first."""
+    """Accounts with calls in the last 24 hours, the lowest balance first."""
 
 
 _CALL: Final = Fields[Call](

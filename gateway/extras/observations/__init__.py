@@ -1,4 +1,4 @@
-"""What was refused, how providers answered, and how long replies took: counted beside the books.
+"""Count refusals, calls to providers and how long replies took, beside the books.
 
 Without it the log alone has each failure and refusal, and a refused request has no receipt.
 

@@ -135,7 +135,7 @@ _AFTER_ALL: Final = "req_g"
 """Greater than all request ids."""
 
 _EARLIER: Final = WeakKeyDictionary[Database, tuple[int, Mapping[tuple[str, str], UpstreamView]]]()
-"""What each connection read of the days before this one, and in which hour, after which it is read again: pages ask
+"""Days before this one as each connection read them, and in which hour, after which it is read again: pages ask
 every few seconds, no key of the table finds a provider's latest slot, and what is past hardly changes."""
 
 

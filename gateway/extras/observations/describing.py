@@ -1,4 +1,4 @@
-"""What receipts tell of failed attempts, and what is told in place of one of a refused request."""
+"""Notes on failed attempts for receipts, and on refused requests, which have none."""
 
 from __future__ import annotations
 

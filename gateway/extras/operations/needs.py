@@ -1,4 +1,4 @@
-"""What an operator has to see to: problems of the books, of providers, of the configuration."""
+"""Find what an operator has to see to: problems of the books, of providers, of the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models without conversations share: embeddings, ranks, images, audio, old completions.
+"""Shared parts of models without conversations: embeddings, ranks, images, audio, old completions.
 
 It serves nothing by itself.
 

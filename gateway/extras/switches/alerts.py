@@ -1,4 +1,4 @@
-"""What is switched off, for alerts: told once, and once more when it is on again."""
+"""Alerts of what is switched off: told once, and once more when it is on again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is switched off, in the log of events: the last event of a model or a provider says how it is.
+"""Switches in the log of events: the last event of a model or a provider says how it is.
 
 The log is kept for good, by every database, and moves with the ledger. So who did what and what holds are
 one and the same row.

@@ -1,4 +1,4 @@
-"""What is switched off in the process that serves: read at the start, and again when the ledger tells.
+"""Switches in the process that serves: read at the start, and again when the ledger tells.
 
 The configuration that is served is adjusted: what is off gets a reason to be, as a provider without its key
 has. Requests in flight keep what they began with.
