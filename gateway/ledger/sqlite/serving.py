@@ -48,6 +48,8 @@ SERVING_BUSY_MS: Final = 5
 """SQLite's own wait for another process's transaction. SQLite backs off to 100 ms, and an operator's
 script that writes in a loop would then keep the server out for seconds. So the wait is short, and
 the writer retries at once."""
+CACHE_KIB: Final = 512
+"""Pages that the writer keeps. It needs the last ones of each table; SQLite's 2 MiB would all be filled."""
 WAIT_SECONDS: Final = 0.1
 """How often a start looks whether an upgrade by a command has ended."""
 
@@ -149,6 +151,7 @@ def recover_and_read(
         progress("reading accounts, budgets and keys")
         snapshot = feed.read_all(connection, now_ms)
         set_busy_timeout(connection, SERVING_BUSY_MS)
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     except sqlite3.Error as error:
         raise explain(path, error) from error
     return snapshot

@@ -18,8 +18,15 @@ from gateway.base.errors import LedgerUnavailable
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import take_hold
+from gateway.ledger.sqlite.polls import ChangeFeed
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving import SqliteReader, interrupt_pending, open_sqlite
+from gateway.ledger.sqlite.serving import (
+    CACHE_KIB,
+    SqliteReader,
+    interrupt_pending,
+    open_sqlite,
+    recover_and_read,
+)
 from gateway.ledger.sqlite.store import ConnectionThread
 from tests.ledger.contract.kit import admission, charge, settlement
 from tests.ledger.kit import Place, find_key, make_place, query
@@ -49,6 +56,16 @@ async def test_the_garbage_collector_rests_while_the_ledger_is_read(tmp_path: Pa
     async with open_sqlite(make_place(tmp_path).path, clock=clock):
         assert gc.isenabled()
     assert rested[0]
+
+
+async def test_the_writer_keeps_few_pages_in_memory(tmp_path: Path) -> None:
+    """The kept pages are resident for good, and most are never needed again."""
+    path = make_place(tmp_path).path
+    read = partial(recover_and_read, feed=ChangeFeed(), path=path, now_ms=1, progress=print)
+    async with ConnectionThread.open(partial(connect, path)) as thread:
+        await thread.run(read)
+        (kib,) = await thread.run(lambda one: one.execute("PRAGMA cache_size").fetchone())
+    assert kib == -CACHE_KIB
 
 
 async def test_a_hold_that_never_reached_the_queue_is_not_admitted(tmp_path: Path) -> None:
