@@ -40,7 +40,7 @@ MAY_IMPORT: Final = {
     "api": {"base", "config", "dialects", "extension", "ledger", "upstream"},
     "admin": {"base", "config", "extension", "ledger"},
     "server": {"base", "admin", "api", "config", "extension", "ledger"},
-    "cli": {"base", "admin", "config", "extension", "ledger", "server", "upstream", "__init__"},
+    "cli": {"base", "admin", "config", "extension", "ledger", "server", "__init__"},
     "__main__": {"base", "cli", "ledger"},
     "extras": {
         *("base", "admin", "api", "cli", "config", "dialects", "extension", "ledger", "server"),

@@ -11,7 +11,7 @@
 
 The verbs of an extra are in its `verbs`.
 
-May import: `base`, `config`, `extension`, `ledger`, `upstream`, `admin`, `server`.
+May import: `base`, `config`, `extension`, `ledger`, `admin`, `server`.
 """
 
 from gateway.cli.command import main

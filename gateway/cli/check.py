@@ -1,16 +1,15 @@
-"""`check`: summarise the configuration, warn of its prices, and look at its providers."""
+"""`check`: summarise the configuration, and warn of its prices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from gateway.base.process import ExitCode
-from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
 from gateway.cli.summary import describe_config, page_config
-from gateway.cli.verbs import flag, verb
+from gateway.cli.verbs import verb
 from gateway.config.doubts import list_warnings, warn_of_literals, warn_of_no_model
 from gateway.config.load import load_config
 from gateway.config.records import Config, Server
@@ -18,33 +17,33 @@ from gateway.extension import find_extras
 from gateway.ledger.opening import check_ledger
 from gateway.ledger.records import LedgerError
 
-if TYPE_CHECKING:
-    from gateway.upstream.model_list import Finding
-
 ANY_HOST: Final = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared, not bound
 
 
-@verb(
-    "check",
-    "check",
-    "check --live",
-    "check --json --config /etc/gateway.toml",
-    flag(
-        "--live",
-        "also ask each provider for its list of models, and say what is wrong;"
-        f" exits {ExitCode.FAILED} if one cannot be used",
-    ),
-    load=load_config,
-)
-def check(command: Command, *, live: bool) -> int:
-    config = fetch_keys(command.config)
-    findings = look(config) if live else []
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The answers of providers that an extra asked, to be told beside the summary."""
+
+    members: Mapping[str, object]
+    """For JSON."""
+    text: str
+    """Follows the summary for people."""
+    unusable: Sequence[str]
+    """The providers that cannot be used."""
+
+
+NO_LOOK: Final = Look({}, "", ())
+
+
+@verb("check", "check", "check --json --config /etc/gateway.toml", load=load_config)
+def check(command: Command) -> int:
+    return tell_check(command, fetch_keys(command.config))
+
+
+def tell_check(command: Command, config: Config, look: Look = NO_LOOK) -> int:
+    """Tell of a configuration with all its keys, and return the exit code."""
     summary = describe_config(config)
-    page = page_config(config, summary)
-    if live:
-        summary["live"] = [{**asdict(one), "usable": one.is_usable} for one in findings]
-        page = f"{page}\n\n{page_findings(findings)}"
-    command.show(summary, page)
+    command.show({**summary, **look.members}, page_config(config, summary) + look.text)
     for warning in (
         *(f"Model {model} is off: {lack}." for model, lack in config.lacking.items()),
         *warn_of_no_model(command.config),
@@ -54,14 +53,13 @@ def check(command: Command, *, live: bool) -> int:
         command.say(warning)
     if readable := warn_of_literals(command.config.path, command.config.literals):
         command.say(f"Warning: {readable}")
-    unusable = [
+    failed = [
         one.name
         for one in config.providers.values()
         if one.lacking != command.config.providers[one.name].lacking
     ]
-    unusable += [one.provider for one in findings if not one.is_usable]
-    if unusable:
-        command.say(f"Not usable as they are set: {', '.join(dict.fromkeys(unusable))}.")
+    if unusable := dict.fromkeys((*failed, *look.unusable)):
+        command.say(f"Not usable as they are set: {', '.join(unusable)}.")
     is_served, obstacle = look_at_start(command.config)
     if is_served:
         command.say(
@@ -105,20 +103,3 @@ def look_at_start(config: Config) -> tuple[bool, str | None]:
     from gateway.server.listener import find_listen_problem  # with asyncio, for this command alone
 
     return is_served, None if is_served else find_listen_problem(config.server)
-
-
-def look(config: Config) -> list[Finding]:
-    """Ask each provider for its list of models."""
-    import asyncio
-
-    from gateway.upstream.model_list import look_at_all  # with all that it takes to ask
-
-    return asyncio.run(look_at_all(config))
-
-
-def page_findings(findings: Sequence[Finding]) -> str:
-    """Return the findings as text for people."""
-    if not findings:
-        return "No provider is on that could be asked."
-    rows = [(one.provider, one.url, one.words) for one in findings]
-    return render_table(("PROVIDER", "ASKED", "FOUND"), rows)

@@ -13,7 +13,6 @@
     connection  one connection and the response under way on it
     http1       an HTTP/1.1 response read from bytes, without I/O
     receivers   what takes a body: kept whole, checked at its beginning, or unpacked in small steps
-    model_list  a look at a provider's list of models, for `check --live`
     demo        the embedded provider
 
 May import: `base`, `config`, `dialects`, `extension`.

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config.records import Provider
-from gateway.upstream.model_list import look_at
+from gateway.upstream.dial import InsecureConnection
+from gateway.upstream.forwarder import HttpForwarder
 from tests.support.settings import OPENAI, load
 from tests.support.tls import LEAF, MIDDLE, ROOT, serve_tls
 
@@ -22,6 +23,18 @@ def read_provider(folder: Path, url: str, server: str | None, own: str | None) -
             (folder / f"{number}.pem").write_text(content)
             lines[number] += f'\nca_file = "{number}.pem"\n'
     return load(folder, "\n".join(lines)).providers["openai"]
+
+
+async def connect(provider: Provider) -> bool:
+    """Return whether the provider is trusted as one that requests go to."""
+    forwarder = HttpForwarder(provider)
+    try:
+        (await forwarder._pool.connect()).close()
+    except InsecureConnection:
+        return False
+    finally:
+        forwarder.close()
+    return True
 
 
 @pytest.mark.parametrize(
@@ -40,8 +53,7 @@ async def test_a_file_of_authorities_is_trusted(
     tmp_path: Path, server: str | None, own: str | None, *, is_trusted: bool
 ) -> None:
     async with serve_tls() as url:
-        found = await look_at(read_provider(tmp_path, url, server, own), [])
-    assert ("reachable" in found.words) is is_trusted, found
+        assert await connect(read_provider(tmp_path, url, server, own)) is is_trusted
 
 
 def test_other_certificates_in_a_file_are_a_change_to_a_reload(tmp_path: Path) -> None:

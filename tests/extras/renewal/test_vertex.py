@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.upstream.model_list import look_at
+from gateway.extras.live_check.model_list import look_at
 from tests.support.records import make_provider
 
 

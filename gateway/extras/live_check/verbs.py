@@ -1,0 +1,53 @@
+"""`check --live` says beside the rest how the providers answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from gateway.base.process import ExitCode
+from gateway.cli.arguments import render_table
+from gateway.cli.check import Look, fetch_keys, tell_check
+from gateway.cli.command import Command
+from gateway.cli.verbs import flag, verb
+from gateway.config.load import load_config
+
+if TYPE_CHECKING:
+    from gateway.extras.live_check.model_list import Finding
+
+
+@verb(
+    "check",
+    "check",
+    "check --live",
+    "check --json --config /etc/gateway.toml",
+    flag(
+        "--live",
+        "also ask each provider for its list of models, and say what is wrong;"
+        f" exits {ExitCode.FAILED} if one cannot be used",
+    ),
+    load=load_config,
+)
+def check_live(command: Command, *, live: bool) -> int:
+    config = fetch_keys(command.config)
+    if not live:
+        return tell_check(command, config)
+    from gateway.extras.live_check.model_list import look_at_all  # with all that it takes to ask
+
+    findings = asyncio.run(look_at_all(config))
+    look = Look(
+        {"live": [{**asdict(one), "usable": one.is_usable} for one in findings]},
+        f"\n\n{page_findings(findings)}",
+        [one.provider for one in findings if not one.is_usable],
+    )
+    return tell_check(command, config, look)
+
+
+def page_findings(findings: Sequence[Finding]) -> str:
+    """Return the findings as text for people."""
+    if not findings:
+        return "No provider is on that could be asked."
+    rows = [(one.provider, one.url, one.words) for one in findings]
+    return render_table(("PROVIDER", "ASKED", "FOUND"), rows)
