@@ -2,7 +2,6 @@
 
     routes          the endpoints, each wrapped in the layers that it needs; those that look something up:
                     models, the caller's key, receipts, health
-    count_tokens    counts of tokens: a provider's, or an estimate
     front           the outermost layer: request id and dialect, errors as replies
     paths           what a caller of a path is told that is not served
     wire            the connections of callers: errors of bytes that are no request

@@ -7,14 +7,10 @@ Times are seconds of a monotonic clock, passed in.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 from weakref import WeakKeyDictionary
 
-from gateway.base.errors import Overloaded, RateLimited
 from gateway.config.records import Config, Limits
 from gateway.dialects.wire.records import RateLimit
 from gateway.ledger.base import Account, Key
@@ -31,11 +27,6 @@ WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""
 SHARE_WORDS: Final = "its share of what the gateway takes at once"
 """The meaning of the concurrency of an account that has no limit of its own."""
-
-MAX_COUNTS: Final = 32
-"""Counts in flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
-MAX_OWN_COUNTS: Final = 8
-"""Counts in flight per account: an agent counts one conversation at a time."""
 
 
 class Bucket:
@@ -198,33 +189,3 @@ def _renew(bucket: Bucket | None, limit: int, now: float) -> Bucket | None:
     if bucket is not None and bucket.limit == limit:
         return bucket
     return Bucket(limit, now) if limit else None
-
-
-class Counting:
-    """Requests in flight that count tokens, by account id.
-
-    They cost nothing, so neither money nor rates bound them.
-    """
-
-    __slots__ = ("_in_flight",)
-
-    def __init__(self) -> None:
-        self._in_flight: Counter[int] = Counter()
-
-    @contextmanager
-    def admit(self, account_id: int) -> Iterator[None]:
-        """Count a request while it is in flight. Raises RateLimited, Overloaded."""
-        if self._in_flight[account_id] >= MAX_OWN_COUNTS:
-            raise RateLimited(
-                f"This account may count the tokens of {MAX_OWN_COUNTS} requests at once."
-            )
-        if self._in_flight.total() >= MAX_COUNTS:
-            raise Overloaded("Too many requests to count tokens are in flight. Try again shortly.")
-        self._in_flight[account_id] += 1
-        try:
-            yield
-        finally:
-            self._in_flight[account_id] -= 1
-            # A Counter keeps zeros, so it would grow with every account that ever counted.
-            if not self._in_flight[account_id]:
-                del self._in_flight[account_id]

@@ -3,7 +3,6 @@
 route                       errors speak     key, rate    charged    log line
 a caller's `path`           the caller's     yes          yes        yes
 a service's `path`          chat             yes          yes        yes
-a count of tokens           the caller's     yes          no         yes
 models, receipts, key       by a header      yes          no         yes
 /healthz, /readyz           by a header      no           no         no
 any other path              by a header      no           no         yes
@@ -13,9 +12,9 @@ A path below a caller's path is answered in that caller's dialect, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from types import MappingProxyType
 from typing import Final, Literal
 
 import orjson
@@ -25,7 +24,6 @@ from gateway.api.admission import find_problem
 from gateway.api.bodies import defer_continue
 from gateway.api.call import Call
 from gateway.api.completions import serve_completion
-from gateway.api.count_tokens import count_tokens, reply_json
 from gateway.api.front import Handler, make_front
 from gateway.api.keys import require_key
 from gateway.api.limits import find_limits
@@ -103,15 +101,8 @@ def make_routes() -> list[Endpoint]:
         Endpoint("POST", f"/v1{one.path}", "charged", serve_completion, (one,))
         for one in formats.every_caller
     ]
-    counts = [
-        Endpoint(
-            "POST", f"/v1{one.path}", "free", partial(count_tokens, one), (one.exchange.caller,)
-        )
-        for one in formats.counters
-    ]
     return [
         *charged,
-        *counts,
         Endpoint("GET", "/v1/models", "free", list_models, everybody),
         Endpoint("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),
         Endpoint("GET", "/v1/receipts/{request_id}", "free", show_receipt, everybody),
@@ -141,6 +132,10 @@ def _add_path(
         resource.add_route(method, front, expect_handler=expect)
         if method != hdrs.METH_ANY and "{" not in path:
             gateway.fronts[method, path] = front
+
+
+def reply_json(body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -> web.Response:
+    return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
 
 
 async def list_models(http: web.Request, call: Call) -> web.Response:

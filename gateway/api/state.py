@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from gateway.api.aiohttp_insides import WebHandler
 from gateway.api.bodies import Share
 from gateway.api.call import Call, Failure
-from gateway.api.limits import AllRates, Bucket, Counting
+from gateway.api.limits import AllRates, Bucket
 from gateway.base.deadlines import Ticker
 from gateway.base.errors import GatewayError
 from gateway.base.turns import LargeBodies
@@ -63,7 +63,6 @@ class Gateway:
     shares: dict[int, Share] = field(default_factory=dict)
     """Each account's part of `buffered_bytes`, by its id; absent if it has none."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
-    counting: Counting = field(default_factory=Counting)
     rates: AllRates = field(default_factory=AllRates)
     draining: bool = False
     missing_usages: MissingUsages = field(default_factory=MissingUsages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -17,7 +17,7 @@ from gateway.dialects.translate import messages_over_chat_reply as message_reply
 from gateway.dialects.translate import messages_over_chat_request as message_request
 from gateway.dialects.translate.composed import Translation, compose
 from gateway.dialects.wire.base import Caller, EventUpstream
-from gateway.dialects.wire.records import DEMO, Json
+from gateway.dialects.wire.records import DEMO
 
 Translations = Mapping[tuple[str, str], Translation]
 """Keys are the names of the caller's dialect and the upstream's."""
@@ -26,23 +26,6 @@ Exchanges = Mapping[str, Mapping[str, Exchange]]
 
 PIVOT: Final = "chat"
 """The dialect through which pairs without a direct translation are joined."""
-
-
-@dataclass(frozen=True, slots=True)
-class CountPath:
-    """A path that counts the tokens of a request, free of charge."""
-
-    path: str
-    """Behind `/v1`, with its slash."""
-    exchanges: Mapping[str, Exchange]
-    """The exchanges with upstreams that count tokens themselves, by a provider's `dialect`."""
-    frame: Json
-    """The fields of a reply besides the count."""
-
-    @property
-    def exchange(self) -> Exchange:
-        """The exchange with the upstream of the caller's own dialect."""
-        return next(iter(self.exchanges.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +37,17 @@ class Formats:
     upstreams: Mapping[str, EventUpstream] = field(default_factory=dict)
     """Keys are a provider's `dialect`."""
     translations: Translations = field(default_factory=dict)
-    counters: Sequence[CountPath] = ()
     services: Sequence[Exchange] = ()
     """The exchanges of models without conversations, for providers with OpenAI's paths."""
     unserved: Mapping[str, str] = field(default_factory=dict)
     """Paths that are not served, and what to use instead; `...` stands for all paths below."""
 
     def __or__(self, other: Formats) -> Formats:
-        """Add another share behind it. Two counters of one path become one, with the exchanges of both."""
-        counters = {one.path: one for one in self.counters}
-        for one in other.counters:
-            known = counters.get(one.path, one)
-            counters[one.path] = replace(known, exchanges={**known.exchanges, **one.exchanges})
+        """Add another share behind it."""
         return Formats(
             callers={**self.callers, **other.callers},
             upstreams={**self.upstreams, **other.upstreams},
             translations={**self.translations, **other.translations},
-            counters=(*counters.values(),),
             services=(*self.services, *other.services),
             unserved={**self.unserved, **other.unserved},
         )
@@ -126,12 +103,5 @@ _TRANSLATIONS: Final[Translations] = {
     ),
 }
 
-_COUNT_TOKENS: Final = Exchange(
-    MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
-)
-_COUNTERS: Final = (CountPath("/messages/count_tokens", {"messages": _COUNT_TOKENS}, {}),)
-
-FORMATS: Final = Formats(
-    callers=_CALLERS, upstreams=_UPSTREAMS, translations=_TRANSLATIONS, counters=_COUNTERS
-)
+FORMATS: Final = Formats(callers=_CALLERS, upstreams=_UPSTREAMS, translations=_TRANSLATIONS)
 """The core's."""

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from yarl import URL
 
-from gateway.base.deadlines import Clock, Ticker
+from gateway.base.deadlines import Clock
 from gateway.base.errors import GatewayError, UpstreamError, UpstreamTimeout
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
@@ -30,8 +30,6 @@ from gateway.upstream.receivers import (
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
-MAX_FETCHED_BYTES: Final = 1 << 20
-"""Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 STALE_SECONDS: Final = 2.0
 """The time in which a connection closed while idle shows itself. Later, work may have been done."""
 
@@ -208,27 +206,6 @@ class Forwarder(Protocol):
     def close(self) -> None:
         """Keep no connection any more; requests in flight go on to their end."""
         return
-
-
-async def fetch(
-    forwarder: Forwarder,
-    exchange: Exchange,
-    body: bytes,
-    headers: Mapping[str, str],
-    ticker: Ticker,
-) -> bytes:
-    """Send a request and return the whole body of the reply, within the provider's time-outs.
-
-    Raises what `Forwarder.send` raises.
-    """
-    reply = CollectedBody(MAX_FETCHED_BYTES)
-    attempt = Attempt(forwarder.provider, ticker.clock, exchange, body, lambda _: reply, headers)
-    ticker.add(attempt)
-    try:
-        await forwarder.send(attempt)
-    finally:
-        ticker.remove(attempt)
-    return reply.take()
 
 
 _HEADERS: Final = {

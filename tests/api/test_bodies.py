@@ -42,7 +42,7 @@ from tests.support.config import MAX_BODY_MB, Kind
 from tests.support.formats import CALLERS
 from tests.support.fuzz import fuzz, json_values
 from tests.support.messages import ask
-from tests.support.process import CHAT, COUNT_TOKENS, MESSAGES
+from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
 from tests.support.rows import each_row, told_together
 from tests.support.seed import Seed
@@ -142,7 +142,7 @@ async def send_bad_chunk(stage: Stage, path: str, bad: bytes, *, closes: bool) -
 @pytest.mark.parametrize("closes", [False, pytest.param(True, marks=pytest.mark.slow)])
 async def test_chunks_framed_wrongly_are_a_400_at_once(stage: Stage, *, closes: bool) -> None:
     """A connection lingers for 2 s behind it."""
-    cases = list(itertools.product((CHAT, MESSAGES, COUNT_TOKENS), BAD_CHUNKS.values()))
+    cases = list(itertools.product((CHAT, MESSAGES), BAD_CHUNKS.values()))
     for reply in await asyncio.gather(
         *(send_bad_chunk(stage, *case, closes=closes) for case in cases)
     ):
@@ -173,8 +173,8 @@ MANY = b'{"metadata":[' + b"0," * MAX_ELEMENTS + b'0],"'
         (CHAT, GOOD[:-1] + b', "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
         (CHAT, GOOD[:-1] + b', "x": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001, 400),
         (CHAT, json.dumps(say("m" * 10_000)).encode(), 400),
-        (COUNT_TOKENS, MESSAGE.replace(b'{"', NESTED, 1), 400),
-        (COUNT_TOKENS, MESSAGE.replace(b'{"', MANY, 1), 413),
+        (MESSAGES, MESSAGE.replace(b'{"', NESTED, 1), 400),
+        (MESSAGES, MESSAGE.replace(b'{"', MANY, 1), 413),
         (MESSAGES, b" " * (1 << 20) + b"{}", 413),
     ],
 )

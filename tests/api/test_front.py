@@ -32,7 +32,7 @@ from gateway.base.errors import (
 from gateway.dialects.wire.base import Caller
 from tests.support import client
 from tests.support.chat import check_messages_error
-from tests.support.formats import CALLERS, COUNTERS
+from tests.support.formats import CALLERS
 from tests.support.records import make_call
 from tests.support.rows import each_row
 from tests.support.stage import Stage
@@ -141,8 +141,6 @@ async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
 def test_only_what_is_charged_needs_a_balance() -> None:
     routes = make_routes()
     assert {one.path: one.access for one in routes if one.access != "charged"} == {
-        **{f"/v1{path}": "free" for path in COUNTERS},
-        "/v1/messages/count_tokens": "free",
         "/v1/models": "free",
         "/v1/models/{model:.+}": "free",
         "/v1/receipts/{request_id}": "free",

@@ -13,18 +13,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.api.limits import MAX_COUNTS, MAX_OWN_COUNTS, Bucket, Counting, Rates
+from gateway.api.limits import Bucket, Rates
 from gateway.api.state import Gateway
-from gateway.base.errors import Overloaded, RateLimited
+from gateway.base.errors import RateLimited
 from gateway.config.records import Limits
 from gateway.dialects.wire.records import RateLimit
 from gateway.ledger.base import Account, Key, Line
@@ -182,20 +180,3 @@ def test_the_wait_told_is_the_wait_needed(limit: int, used: int, amount: float) 
         fresh = Bucket(limit, 0.0)
         fresh.level -= used
         assert fresh.wait_seconds(amount, wait - 1) > 0.9
-
-
-def test_few_tokens_are_counted_at_once_for_an_account_and_for_all() -> None:
-    """A count that fails gives its place back."""
-    counting = Counting()
-    for _ in range(MAX_COUNTS + 1):
-        with pytest.raises(OSError, match="fails"), counting.admit(0):
-            raise OSError("fails")
-    for _ in range(2):
-        with ExitStack() as counts:
-            for number in range(MAX_COUNTS):
-                counts.enter_context(counting.admit(number // MAX_OWN_COUNTS))
-                if number == MAX_OWN_COUNTS:
-                    with pytest.raises(RateLimited), counting.admit(0):
-                        pass
-            with pytest.raises(Overloaded), counting.admit(MAX_COUNTS):
-                pass

@@ -51,17 +51,10 @@ from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES, find_t
 from tests.support.layout import WIDTH, lay_out
 from tests.support.rows import told_together
 
-COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
-
 Json = dict[str, Any]
 PATHS: Final = [
     *sorted(Path(__file__).with_name("requests").glob("*.txt")),
     *find_texts("requests/*.txt"),
-]
-SECTIONS: Final = [
-    pytest.param(path, text, id=text.splitlines()[0])
-    for path in PATHS
-    for text in path.read_text(encoding="utf-8").split("== ")[1:]
 ]
 MORE: Final = r".*\n(?: .*\n)*"
 """A value on one line or, as `lay_out` breaks it, on several."""
@@ -85,14 +78,20 @@ LEAST: Final[dict[str, Json]] = {
 }
 OTHERS: Final = {
     **SERVICES,
-    "counting": COUNT_TOKENS,
     **{
-        one.frame["object"].partition(".")[2].replace("_", " "): one.exchange
+        one.frame.get("object", ".counting").partition(".")[2].replace("_", " "): one.exchange
         for one in COUNTERS.values()
-        if one.frame
     },
 }
 """Exchanges that have no conversation, or only count it, by the name of their section."""
+COUNTED: Final = ("counting", "input tokens")
+"""Sections that need the extra which counts tokens."""
+SECTIONS: Final = [
+    pytest.param(path, text, id=text.splitlines()[0])
+    for path in PATHS
+    for text in path.read_text(encoding="utf-8").split("== ")[1:]
+    if COUNTERS or not text.startswith(COUNTED)
+]
 TARGETS: Final = {
     "messages": Target("theirs", max_output_tokens=5000),
     "responses": Target("theirs", reasoning="effort"),

@@ -22,7 +22,7 @@ from gateway.base.errors import (
     redact,
     rename_model,
 )
-from gateway.upstream.attempt import Attempt, fetch
+from gateway.upstream.attempt import Attempt
 from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer
 from gateway.upstream.forwarder import HttpForwarder, Pool
@@ -179,14 +179,14 @@ async def test_an_end_that_comes_late_does_not_touch_the_next_request(way: Way) 
 
 
 async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_routes_turn(
-    way: Way, ticker: Ticker, places: Places
+    way: Way, places: Places
 ) -> None:
     """The scripted server plays the proxy, and behind its 200 the provider."""
     proxy = places.urls["alpha"].removesuffix("/v1").replace("//", "//user:canary@")
     provider = replace(way.forwarder.provider, proxy=proxy, base_url="http://provider.test/v1")
     forwarder = HttpForwarder(provider)
     way.scripted.play([b"HTTP/1.1 200 Go on\r\n\r\n"], json_reply(completion()))
-    assert await fetch(forwarder, EXCHANGE, b"{}", {}, ticker)
+    assert await Way(forwarder, way.scripted).ask()
     tunnel, asked = way.scripted.exchanges[-2:]
     assert (tunnel.method, tunnel.target) == ("CONNECT", "provider.test:80")
     assert (asked.target, asked.headers["host"]) == ("/v1/chat/completions", "provider.test")
@@ -195,7 +195,7 @@ async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_rout
 
     way.scripted.play([b"HTTP/1.1 407 Who?\r\n\r\n"])
     with pytest.raises(UpstreamUnavailable) as refusal:
-        await fetch(forwarder, EXCHANGE, b"{}", {}, ticker)
+        await Way(forwarder, way.scripted).ask()
     error = refusal.value
     assert (error.next_route, error.blame) == (True, "provider")
     assert error.cause == "connect: the proxy answers with status 407"
@@ -203,14 +203,14 @@ async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_rout
     assert "canary" not in f"{error} {error.cause} {error.alarm} {provider!r}"
 
 
-async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way, ticker: Ticker) -> None:
+async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None:
     def fail(_host: str, _port: int) -> Sequence[Address]:
         raise OSError(errno.EMFILE, "M")
 
     forwarder = HttpForwarder(way.forwarder.provider)
     forwarder._pool = Pool(Dialer(URL("http://provider.test"), 5.0, ask=fail))
     with pytest.raises(OutOfResources) as failure:
-        await fetch(forwarder, EXCHANGE, b"{}", {}, ticker)
+        await Way(forwarder, way.scripted).ask()
     assert failure.value.next_route
     assert failure.value.cause == "not tried: this machine: Too many open files"
 

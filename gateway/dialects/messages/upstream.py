@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.base.errors import BadRequest, UpstreamError
+from gateway.base.errors import BadRequest
 from gateway.base.usage import Expected, Reported
 from gateway.dialects.messages.history import write_history
 from gateway.dialects.messages.stream import (
@@ -24,11 +24,10 @@ from gateway.dialects.messages.stream import (
 )
 from gateway.dialects.wire.base import EventUpstream
 from gateway.dialects.wire.billed import check_fields, check_tools
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_event
-from gateway.dialects.wire.usage import hide_bill
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
 """The API version asked for where the caller names none: what the translations write and read."""
@@ -38,17 +37,15 @@ class MessagesUpstream(EventUpstream):
     """An `Upstream` with Anthropic's API."""
 
     name = "messages"
+    path = "/messages"
+    is_free = False
+    """The provider charges nothing at this path, as it only counts tokens."""
     reply_name = "a message"
     default_reasoning = "effort"
     passed_headers: tuple[str, ...] = ("anthropic-version", "anthropic-beta")
     models_path = "/models?limit=1000"
     """Without a limit the reply is a page of 20 models."""
     check_error = staticmethod(check_error)
-
-    def __init__(self, path: str = "/messages", *, is_free: bool = False) -> None:
-        """Ask at `path`. `is_free`: the provider charges nothing there, as it only counts tokens."""
-        self.path = path
-        self._is_free = is_free
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         headers = {"anthropic-version": ANTHROPIC_VERSION}
@@ -65,7 +62,7 @@ class MessagesUpstream(EventUpstream):
                 "container: containers of the operator's own account cannot be named.",
                 param="container",
             )
-        if not self._is_free:
+        if not self.is_free:
             check_fields(body, target)
             check_tools(body, target, "tools.{}.type")
         return {**write_history(body, target.provider_tag), "model": target.upstream_model}
@@ -109,23 +106,6 @@ class MessagesUpstream(EventUpstream):
 
     def open_reader(self, context: ReplyContext) -> MessagesReader:  # noqa: ARG002 - chat's needs it
         return MessagesReader()
-
-
-def edit_count(body: bytes, model: str) -> bytes:
-    """Return a count of tokens unchanged, except for the model's name.
-
-    Raises UpstreamError if it is something else.
-    """
-    count = maybe_loads(body)
-    match count:
-        # The pattern `int()` takes a bool as well.
-        case {"input_tokens": int(tokens)} if tokens >= 0 and not isinstance(tokens, bool):
-            shown = hide_bill(count, body)
-            if "model" in shown:
-                shown = {**shown, "model": model}
-            return body if shown is count else dumps_lenient(shown)
-        case _:
-            raise UpstreamError("The upstream provider's reply is not a count of tokens.")
 
 
 def _take_apart(block: Json) -> tuple[Json, list[Json]]:

@@ -11,8 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.api.call import Call, find_code
-from gateway.api.count_tokens import reply_json
-from gateway.api.routes import Endpoint, show_receipt
+from gateway.api.routes import Endpoint, reply_json, show_receipt
 from gateway.api.state import Gateway
 from gateway.base.errors import (
     GatewayError,

@@ -32,4 +32,6 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway)
 
 
-EXTRA = Extra(needs=("responses",), tables={"responses": Table(_find_settings)}, start=_start)
+EXTRA = Extra(
+    needs=("count_tokens", "responses"), tables={"responses": Table(_find_settings)}, start=_start
+)

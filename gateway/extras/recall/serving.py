@@ -28,19 +28,24 @@ from gateway.api.admission import admit
 from gateway.api.bodies import PARSED_FACTOR, count_body, is_large, parse, read_body, run_large
 from gateway.api.call import Call
 from gateway.api.completions import send_reply, serve_completion
-from gateway.api.count_tokens import MAX_COUNT_BYTES, count_request, count_tokens
 from gateway.api.paths import explain_path
 from gateway.api.routes import Endpoint
 from gateway.api.state import Gateway
 from gateway.base import errors
-from gateway.dialects.formats import CountPath
 from gateway.dialects.wire.records import CompletionRequest, Json
 from gateway.extension import Started, find_formats
+from gateway.extras.count_tokens.serving import (
+    MAX_COUNT_BYTES,
+    admit_count,
+    count_request,
+    count_tokens,
+)
 from gateway.extras.recall import texts
 from gateway.extras.recall.settings import TABLE, Responses
 from gateway.extras.recall.shelves import Kept, Shelves, Text
 from gateway.extras.responses.caller import ID_PREFIX, ResponsesCaller
 from gateway.extras.responses.checks import is_reference
+from gateway.extras.responses.counts import COUNTER
 
 NOT_FOUND: Final = "previous_response_not_found"
 """OpenAI's code, on which clients act."""
@@ -66,7 +71,6 @@ class Recall:
 
     gateway: Gateway
     shelves: Shelves
-    counter: CountPath
     caller: ResponsesCaller = field(default_factory=lambda: ResponsesCaller(refers=True))
     _timer: asyncio.TimerHandle | None = None
     """Set while anything is kept: forgets what is too old."""
@@ -90,12 +94,12 @@ class Recall:
     async def count(self, http: web.Request, call: Call) -> web.StreamResponse:
         """Count the tokens of a request, which may refer to what is kept."""
         if not self.shelves.settings.is_on:
-            return await count_tokens(self.counter, http, call)
-        with call.gateway.counting.admit(_find_account(call)):
+            return await count_tokens(COUNTER, http, call)
+        with admit_count(call):
             data = await read_body(http, call, MAX_COUNT_BYTES)
             whole = await self._read(call, data, MAX_COUNT_BYTES)
             with _renumber(whole.before):
-                return await count_request(self.counter, http, call, whole.request)
+                return await count_request(COUNTER, http, call, whole.request)
 
     async def _read(self, call: Call, data: bytes, max_bytes: int = sys.maxsize) -> Whole:
         """Read a request, and write it anew if it refers to others. Raises as `read_body` and `parse`."""
@@ -234,15 +238,14 @@ def start(gateway: Gateway) -> Started:
     """Begin to keep responses beside a gateway."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))  # a core dump would be a copy on a disk
-    formats = find_formats()
-    (counter,) = (one for one in formats.counters if one.exchange.caller.name == "responses")
-    recall = Recall(gateway, Shelves(_find_settings(gateway)), counter)
-    callers = (formats.callers["responses"],)
+    recall = Recall(gateway, Shelves(_find_settings(gateway)))
+    callers = (find_formats().callers["responses"],)
     one = "/v1/responses/{response_id}"
     return Started(
         endpoints=(
             Endpoint("POST", "/v1/responses", "charged", recall.create, callers),
-            Endpoint("POST", f"/v1{counter.path}", "free", recall.count, callers),
+            # Takes the place of that of `count_tokens`: extras start in the order of their names.
+            Endpoint("POST", f"/v1{COUNTER.path}", "free", recall.count, callers),
             Endpoint("GET", one, "free", recall.show, callers),
             Endpoint("DELETE", one, "free", recall.delete, callers),
             Endpoint("GET", f"{one}/input_items", "free", recall.list_inputs, callers),

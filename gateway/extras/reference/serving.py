@@ -12,9 +12,8 @@ import orjson
 from aiohttp import web
 
 from gateway.api.call import Call
-from gateway.api.count_tokens import reply_json
 from gateway.api.routes import Access as EndpointAccess
-from gateway.api.routes import Endpoint, make_routes
+from gateway.api.routes import Endpoint, make_routes, reply_json
 from gateway.api.state import Gateway
 from gateway.extension import Started, find_added, find_formats
 from gateway.extras.reference.document import make_document

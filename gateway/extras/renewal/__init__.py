@@ -5,6 +5,7 @@ the start and at a reload alone, and no provider can have `dialect = "vertex"`.
 
 keys    the sources of keys, and the tasks that renew them
 vertex  Anthropic's API at Google's paths
+counts  where tokens are counted: such a path at Google
 """
 
 from __future__ import annotations
@@ -59,7 +60,14 @@ def _find_formats() -> Formats:
     return FORMATS
 
 
+def _add_to_count_tokens() -> object:
+    from gateway.extras.renewal.counts import COUNTER
+
+    return COUNTER
+
+
 EXTRA = Extra(
+    adds={"count_tokens": _add_to_count_tokens},
     key_places=("command:",),
     fetch_keys=_fetch_keys,
     dialects={

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
-from gateway.dialects.exchanges import Exchange
-from gateway.dialects.formats import CountPath, Formats
-from gateway.dialects.messages.caller import MessagesCaller
+from gateway.dialects.formats import Formats
 from gateway.dialects.messages.upstream import MessagesUpstream
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.records import Json, Target
@@ -20,12 +18,10 @@ VERTEX_VERSION: Final = "vertex-2023-10-16"
 class VertexUpstream(MessagesUpstream):
     """Anthropic's API at paths that name the model and the way of the reply."""
 
+    path = ""
+    """One that does not name the model, if it is set."""
     passed_headers = ("anthropic-beta",)
     models_path = ""
-
-    def __init__(self, path: str = "", *, is_free: bool = False) -> None:
-        """Ask at `path` if it is given, which does not name the model."""
-        super().__init__(path, is_free=is_free)
 
     def find_path(self, upstream_model: str, *, stream: bool) -> str:
         way = "streamRawPredict" if stream else "rawPredict"
@@ -41,10 +37,4 @@ class VertexUpstream(MessagesUpstream):
         return asked
 
 
-_COUNT: Final = Exchange(
-    MessagesCaller(counting=True), VertexUpstream("/models/count-tokens:rawPredict", is_free=True)
-)
-FORMATS: Final = Formats(
-    upstreams={"vertex": VertexUpstream()},
-    counters=(CountPath("/messages/count_tokens", {"vertex": _COUNT}, {}),),
-)
+FORMATS: Final = Formats(upstreams={"vertex": VertexUpstream()})

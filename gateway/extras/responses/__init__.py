@@ -3,7 +3,8 @@
 `/v1/responses` is served over providers of every dialect, and providers with `dialect = "responses"` serve
 callers of every dialect. Without it neither is there. Pairs with Messages are composed with chat in between.
 
-formats   what it adds to the tables of dialects, translations and counts
+formats   what it adds to the tables of dialects and translations
+counts    where tokens are counted: its path
 caller    what callers send, and the errors they get
 checks    the checks of a request's items and parts
 upstream  how providers are asked, and their JSON replies
@@ -35,7 +36,14 @@ def _find_formats() -> Formats:
     return FORMATS
 
 
+def _add_to_count_tokens() -> object:
+    from gateway.extras.responses.counts import COUNTER
+
+    return COUNTER
+
+
 EXTRA = Extra(
+    adds={"count_tokens": _add_to_count_tokens},
     dialects={
         "responses": Dialect("OpenAI's newer one", is_openai_like=True, others="openai_responses")
     },

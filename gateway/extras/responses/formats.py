@@ -1,11 +1,10 @@
-"""The extra's rows in the tables of dialects, translations and counts."""
+"""The extra's rows in the tables of dialects and translations."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.exchanges import Exchange
-from gateway.dialects.formats import CountPath, Formats
+from gateway.dialects.formats import Formats
 from gateway.dialects.translate.composed import Translation
 from gateway.extras.responses import (
     chat_reply,
@@ -19,9 +18,6 @@ from gateway.extras.responses.caller import ResponsesCaller
 from gateway.extras.responses.upstream import ResponsesUpstream
 
 _WHOLE: Final = "send the whole conversation as POST /v1/responses"
-_COUNT: Final = Exchange(
-    ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)
-)
 FORMATS: Final = Formats(
     callers={"responses": ResponsesCaller()},
     upstreams={"responses": ResponsesUpstream()},
@@ -36,11 +32,6 @@ FORMATS: Final = Formats(
             over_chat_request.NAMES,
         ),
     },
-    counters=(
-        CountPath(
-            "/responses/input_tokens", {"responses": _COUNT}, {"object": "response.input_tokens"}
-        ),
-    ),
     unserved={
         "/v1/responses/...": _WHOLE,
         "/v1/assistants": _WHOLE,

@@ -15,11 +15,9 @@ from gateway.base.errors import BadRequest
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.history import may_think, read_arguments, wrap_arguments
 from gateway.dialects.wire.records import ListedModel
-from tests.support.formats import CALLERS, COUNTERS, EXCHANGES
+from tests.support.formats import CALLERS
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
-
-COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
 
 Json = dict[str, Any]
 
@@ -35,16 +33,6 @@ def dump(value: Any) -> bytes:
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):
         MESSAGES.parse_request(data)
-
-
-def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:
-    value = {"model": "m", "messages": [USER]}
-    with pytest.raises(BadRequest):
-        MESSAGES.parse_request(dump(value))
-    request = COUNT_TOKENS.caller.parse_request(dump(value))
-    assert (request.max_tokens, COUNT_TOKENS.caller.name) == (None, "messages")
-    assert COUNT_TOKENS.upstream.path == "/messages/count_tokens"
-    assert COUNT_TOKENS.passed_headers == EXCHANGES["messages"]["messages"].passed_headers
 
 
 @fuzz(150)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from anthropic.types import RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from gateway.base.errors import UpstreamError
 from gateway.base.money import Tokens
-from gateway.dialects.messages.upstream import edit_count
 from tests.dialects.chat.kit import MODEL, make_context
 from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
@@ -43,21 +40,6 @@ def test_a_message_passes_byte_for_byte_but_for_the_model() -> None:
 def test_a_model_that_is_missing_is_given(model: object) -> None:
     reply = EXCHANGE.read_reply(json.dumps(message(model=model)).encode(), make_context())
     assert json.loads(reply.body) == message(model=MODEL)
-
-
-def test_a_count_passes_but_for_a_model_it_names() -> None:
-    assert edit_count(b' {"input_tokens": 7}', "m") == b' {"input_tokens": 7}'
-    assert edit_count(b'{"input_tokens":7,"cost":0.5}', "m") == b'{"input_tokens":7}'
-    edited = json.loads(edit_count(b'{"input_tokens":7,"model":"theirs"}', "m"))
-    assert edited == {"input_tokens": 7, "model": "m"}
-
-
-@each_row(
-    "body", [b"", b"[]", b"{}", b'{"input_tokens":-1}', b'{"input_tokens":true}', b'{"input_tokens":"7"}']
-)  # fmt: skip
-def test_what_is_no_count_is_the_upstreams_fault(body: bytes) -> None:
-    with pytest.raises(UpstreamError):
-        edit_count(body, "m")
 
 
 def usage(tokens_in: Any = 10, tokens_out: Any = 5, **extra: Any) -> Json:

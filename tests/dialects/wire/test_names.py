@@ -18,8 +18,6 @@ from gateway.dialects.wire.records import Target
 from tests.support.formats import COUNTERS, EVERY_CALLER, EXCHANGES, SERVICES
 from tests.support.rows import each_row
 
-COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
-
 FIELDS: Final[dict[str, Fields]] = {
     one.name: import_module(type(one).__module__).FIELDS for one in EVERY_CALLER
 }
@@ -52,7 +50,7 @@ def refuse(caller: Caller, name: str, value: object) -> BadRequest:
     return refused.value
 
 
-@each_row("caller", [*EVERY_CALLER, COUNT_TOKENS.caller])
+@each_row("caller", [*EVERY_CALLER, *(one.exchange.caller for one in COUNTERS.values())])
 def test_only_the_exact_spelling_of_a_known_name_passes(caller: Caller) -> None:
     known = FIELDS[caller.name].known
     assert known >= {*BILLED, *list_multiplied(caller.name), *LEAST.get(caller.name, ()), "model"}

@@ -74,6 +74,7 @@ async def test_keys_end_at_the_paths_of_clouds(cloud: Cloud, name: str) -> None:
 
 
 async def test_google_counts_tokens_of_claude_at_a_path_without_the_model(cloud: Cloud) -> None:
+    pytest.importorskip("gateway.extras.count_tokens")
     cloud.reply = replies.json_reply({"input_tokens": 2095})
     headers = {"anthropic-version": "2023-06-01"}
     body = messages.ask("m-claude")

@@ -1,19 +1,25 @@
-"""Counts of tokens: `played/services.txt` has the rest."""
+"""Counts of tokens: `played.txt` has the rest."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from functools import partial
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
 
-from gateway.api.count_tokens import MAX_COUNT_BYTES, count_tokens
-from gateway.api.limits import MAX_OWN_COUNTS, Counting
-from gateway.base.errors import BodyTooLarge
+from gateway.base.errors import BodyTooLarge, Overloaded, RateLimited
+from gateway.extras.count_tokens.paths import COUNT_MESSAGES
+from gateway.extras.count_tokens.serving import (
+    MAX_COUNT_BYTES,
+    MAX_COUNTS,
+    MAX_OWN_COUNTS,
+    Counting,
+    count_tokens,
+)
 from tests.support.chat import check_messages_error
-from tests.support.formats import COUNTERS
 from tests.support.messages import ask, make_message
 from tests.support.process import COUNT_TOKENS
 from tests.support.records import make_call
@@ -59,6 +65,25 @@ async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
         content_length=MAX_COUNT_BYTES + 1, headers={"Content-Type": "application/json"}
     )
     http.content.is_eof.return_value = False
-    call = make_call(gateway=SimpleNamespace(config=config, counting=Counting()), key=key)
+    call = make_call(
+        gateway=SimpleNamespace(config=config, find_offers=lambda kind: [kind()]), key=key
+    )
     with pytest.raises(BodyTooLarge, match="4 MiB"):
-        await count_tokens(COUNTERS[COUNT_TOKENS.removeprefix("/v1")], http, call)
+        await count_tokens(COUNT_MESSAGES, http, call)
+
+
+def test_few_tokens_are_counted_at_once_for_an_account_and_for_all() -> None:
+    """A count that fails gives its place back."""
+    counting = Counting()
+    for _ in range(MAX_COUNTS + 1):
+        with pytest.raises(OSError, match="fails"), counting.admit(0):
+            raise OSError("fails")
+    for _ in range(2):
+        with ExitStack() as counts:
+            for number in range(MAX_COUNTS):
+                counts.enter_context(counting.admit(number // MAX_OWN_COUNTS))
+                if number == MAX_OWN_COUNTS:
+                    with pytest.raises(RateLimited), counting.admit(0):
+                        pass
+            with pytest.raises(Overloaded), counting.admit(MAX_COUNTS):
+                pass

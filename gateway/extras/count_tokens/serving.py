@@ -1,10 +1,11 @@
-"""POST /v1/messages/count_tokens: ask a provider, or estimate."""
+"""A count of tokens: asks a provider, or estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 import orjson
@@ -14,17 +15,75 @@ from multidict import MultiMapping
 from gateway.api.admission import estimate_input, find_model, pick_headers
 from gateway.api.bodies import parse, read_body, run_large
 from gateway.api.call import Call
-from gateway.base.errors import GatewayError, OutOfResources, UpstreamError
-from gateway.dialects.formats import CountPath
-from gateway.dialects.messages.upstream import edit_count
+from gateway.api.routes import Endpoint, reply_json
+from gateway.base.deadlines import Ticker
+from gateway.base.errors import GatewayError, OutOfResources, Overloaded, RateLimited, UpstreamError
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.records import CompletionRequest
-from gateway.upstream.attempt import fetch
+from gateway.extension import Started
+from gateway.extras.count_tokens.paths import CountPath, edit_count, find_counters
+from gateway.upstream.attempt import Attempt, Forwarder
+from gateway.upstream.receivers import CollectedBody
 from gateway.upstream.routing import Candidate, order_routes
 
+MAX_COUNTS: Final = 32
+"""Counts in flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
+MAX_OWN_COUNTS: Final = 8
+"""Counts in flight per account: an agent counts one conversation at a time."""
 MAX_COUNT_BYTES: Final = 4 << 20
 """Bytes of a request to count tokens: more than the text of a million tokens. Counting is free."""
+MAX_FETCHED_BYTES: Final = 1 << 20
+"""Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 ESTIMATED_HEADER: Final = "x-gateway-estimated"
+
+
+class Counting:
+    """Requests in flight that count tokens, by account id.
+
+    They cost nothing, so neither money nor rates bound them.
+    """
+
+    __slots__ = ("_in_flight",)
+
+    def __init__(self) -> None:
+        self._in_flight: Counter[int] = Counter()
+
+    @contextmanager
+    def admit(self, account_id: int) -> Iterator[None]:
+        """Count a request while it is in flight. Raises RateLimited, Overloaded."""
+        if self._in_flight[account_id] >= MAX_OWN_COUNTS:
+            raise RateLimited(
+                f"This account may count the tokens of {MAX_OWN_COUNTS} requests at once."
+            )
+        if self._in_flight.total() >= MAX_COUNTS:
+            raise Overloaded("Too many requests to count tokens are in flight. Try again shortly.")
+        self._in_flight[account_id] += 1
+        try:
+            yield
+        finally:
+            self._in_flight[account_id] -= 1
+            # A Counter keeps zeros, so it would grow with every account that ever counted.
+            if not self._in_flight[account_id]:
+                del self._in_flight[account_id]
+
+
+def start() -> Started:
+    """Serve the paths."""
+    counts = [
+        Endpoint(
+            "POST", f"/v1{one.path}", "free", partial(count_tokens, one), (one.exchange.caller,)
+        )
+        for one in find_counters()
+    ]
+    return Started(endpoints=counts, offers=(Counting(),))
+
+
+def admit_count(call: Call) -> AbstractContextManager[None]:
+    """Count a request while it is in flight. Raises RateLimited, Overloaded."""
+    assert call.key is not None
+    (counting,) = call.gateway.find_offers(Counting)
+    return counting.admit(call.key.account.id)
 
 
 async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web.Response:
@@ -32,8 +91,7 @@ async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web
 
     It is an estimate where no provider of the dialect serves the model.
     """
-    assert call.key is not None
-    with call.gateway.counting.admit(call.key.account.id):
+    with admit_count(call):
         caller = counter.exchange.caller
         request = await parse(call, caller, await read_body(http, call, MAX_COUNT_BYTES))
         return await count_request(counter, http, call, request)
@@ -91,5 +149,22 @@ async def _ask(
     raise failure
 
 
-def reply_json(body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -> web.Response:
-    return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
+async def fetch(
+    forwarder: Forwarder,
+    exchange: Exchange,
+    body: bytes,
+    headers: Mapping[str, str],
+    ticker: Ticker,
+) -> bytes:
+    """Send a request and return the whole body of the reply, within the provider's time-outs.
+
+    Raises what `Forwarder.send` raises.
+    """
+    reply = CollectedBody(MAX_FETCHED_BYTES)
+    attempt = Attempt(forwarder.provider, ticker.clock, exchange, body, lambda _: reply, headers)
+    ticker.add(attempt)
+    try:
+        await forwarder.send(attempt)
+    finally:
+        ticker.remove(attempt)
+    return reply.take()

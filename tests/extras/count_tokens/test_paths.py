@@ -1,0 +1,40 @@
+"""Counts as callers ask for them, and as providers give them."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from gateway.base.errors import BadRequest, UpstreamError
+from gateway.extras.count_tokens.paths import COUNT_MESSAGES, edit_count
+from tests.support.formats import CALLERS, EXCHANGES
+from tests.support.rows import each_row
+
+COUNT_TOKENS: Final = COUNT_MESSAGES.exchange
+
+
+def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:
+    data = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}).encode()
+    with pytest.raises(BadRequest):
+        CALLERS["messages"].parse_request(data)
+    request = COUNT_TOKENS.caller.parse_request(data)
+    assert (request.max_tokens, COUNT_TOKENS.caller.name) == (None, "messages")
+    assert COUNT_TOKENS.upstream.path == "/messages/count_tokens"
+    assert COUNT_TOKENS.passed_headers == EXCHANGES["messages"]["messages"].passed_headers
+
+
+def test_a_count_passes_but_for_a_model_it_names() -> None:
+    assert edit_count(b' {"input_tokens": 7}', "m") == b' {"input_tokens": 7}'
+    assert edit_count(b'{"input_tokens":7,"cost":0.5}', "m") == b'{"input_tokens":7}'
+    edited = json.loads(edit_count(b'{"input_tokens":7,"model":"theirs"}', "m"))
+    assert edited == {"input_tokens": 7, "model": "m"}
+
+
+@each_row(
+    "body", [b"", b"[]", b"{}", b'{"input_tokens":-1}', b'{"input_tokens":true}', b'{"input_tokens":"7"}']
+)  # fmt: skip
+def test_what_is_no_count_is_the_upstreams_fault(body: bytes) -> None:
+    with pytest.raises(UpstreamError):
+        edit_count(body, "m")
