@@ -25,7 +25,6 @@ from gateway.base.errors import BadRequest, BudgetSpent, GatewayError, InternalE
 from gateway.base.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
 from gateway.base.prices import AppliedPrice, BillOptions
 from gateway.config.records import Model
-from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest
 from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.budget_records import Budget, refuse_spent
@@ -119,18 +118,19 @@ class Bill:
             self._call.gateway.ledger.raise_hold(self._hold, charge.cost_nano)
 
     def settle(
-        self, verdict: Verdict, error: GatewayError | None, pipeline: Pipeline | None
+        self, verdict: Verdict, error: GatewayError | None, metered: usage.Metered | None
     ) -> Awaitable[None] | None:
         """Queue the charge that the verdict asks for; return None if there is none to wait for.
 
-        The result is done once the charge is committed. `error` gives the status if the verdict has none.
+        The result is done once the charge is committed. `error` gives the status if the verdict has none,
+        `metered` is what was used, as far as a provider answered.
         """
         call = self._call
         ledger, ended_ms = call.gateway.ledger, call.gateway.ledger.clock()
         status = verdict.status
         if status is None:
             status = InternalError.status if error is None else error.status
-        charge, provider_cost_nano = self._find_charge(verdict, pipeline, ended_ms)
+        charge, provider_cost_nano = self._find_charge(verdict, metered, ended_ms)
         settlement = Settlement(
             outcome=verdict.outcome,
             provider=call.provider,
@@ -156,7 +156,7 @@ class Bill:
         return None if verdict.owed is Owed.NOTHING else settled
 
     def _find_charge(
-        self, verdict: Verdict, pipeline: Pipeline | None, now_ms: int
+        self, verdict: Verdict, metered: usage.Metered | None, now_ms: int
     ) -> tuple[Charge, int | None]:
         """Return what is charged, and what the provider's price for it is, if that is configured."""
         call, provider = self._call, self._call.provider
@@ -168,12 +168,11 @@ class Bill:
                 # The usage is unknown, as the reply was not read to its end. The expected cost is
                 # charged, or the delivered output if it costs more. A hold above that (made because the
                 # balance is small) is no reason to charge the worst case.
-                if pipeline is not None:
-                    self.raise_to(pipeline.measure())
+                if metered is not None:
+                    self.raise_to(metered)
                 charge = self._expected
             case Owed.USAGE:
-                assert pipeline is not None
-                metered = pipeline.measure()
+                assert metered is not None
                 if metered.unreported:
                     call.gateway.missing_usages.note(provider, self._model.id, now_ms)
                 charge = self._price(metered)

@@ -8,7 +8,7 @@ pays for it. The end of a complete reply, in order:
     Delivery.end            the provider's body is whole, so `Forwarder.send` returns
     Delivery.process_rest   what is left of it is read: the reply is complete, its usage known
     Bill.settle             the charge is queued, then committed
-    Pipeline.take_last      the last bytes for the caller, which leave now
+    Delivery.take_last      the last bytes for the caller, which leave now
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from gateway.base.errors import (
     drop_frames,
 )
 from gateway.base.money import format_amount
-from gateway.dialects.wire.pipelines import Pipeline
+from gateway.base.usage import Metered
 from gateway.dialects.wire.records import ReplyContext
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Candidate, try_routes
@@ -124,7 +124,7 @@ class Relay:
         except Exception:
             # Settled before the error goes on: a request without a settlement would hold its money until
             # the next start. A second settlement changes nothing.
-            _ = self._completion.bill.settle(lifecycle.UNCONCLUDED, None, self._life.pipeline)
+            _ = self._completion.bill.settle(lifecycle.UNCONCLUDED, None, None)
             if not self._sink.opened:
                 raise
             log.exception("%s: the stream could not be ended", self._completion.call.request_id)
@@ -274,11 +274,11 @@ class Relay:
 
         Raises the error of a failure where no head was sent: it becomes a status.
         """
-        completion, pipeline = self._completion, self._life.pipeline
+        completion, delivery = self._completion, self._delivery
         # The time is part of the charge's row, so it is taken before the row is queued.
         if verdict.last is lifecycle.Last.REPLY:
             completion.call.note_first_byte()
-        settled = completion.bill.settle(verdict, error, pipeline)
+        settled = completion.bill.settle(verdict, error, self._measure(verdict))
         if settled is not None and verdict.last is not lifecycle.Last.NOTHING:
             try:
                 await settled
@@ -293,23 +293,28 @@ class Relay:
                 error = error or failure
         match verdict.last:
             case lifecycle.Last.REPLY:
-                assert pipeline is not None
+                assert delivery is not None
                 # Sent only after the charge is committed: whoever has the end of a reply has paid for
                 # it.
-                self._sink.end(await self._take_last(pipeline))
+                self._sink.end(await self._take_last(delivery))
             case lifecycle.Last.ERROR:
                 assert error is not None
                 self._send_error(error)
             case lifecycle.Last.NOTHING:
                 self._sink.abort()
-                if error is None and pipeline is not None and pipeline.complete:
-                    await self._take_last(pipeline)  # its caller may come back for it
+                if error is None and delivery is not None and delivery.complete:
+                    await self._take_last(delivery)  # its caller may come back for it
             case _:
                 assert_never(verdict.last)
 
-    async def _take_last(self, pipeline: Pipeline) -> bytes:
+    def _measure(self, verdict: lifecycle.Verdict) -> Metered | None:
+        """Return what was used, if that decides what is owed and a provider answered."""
+        is_free = verdict.owed is lifecycle.Owed.NOTHING
+        return None if is_free or self._delivery is None else self._delivery.measure()
+
+    async def _take_last(self, delivery: Delivery) -> bytes:
         """Return the last bytes of a complete reply, which an extra may keep before they leave."""
-        last = pipeline.take_last()
+        last = delivery.take_last()
         if self._completion.keep is not None:
             try:
                 await self._completion.keep(last)
@@ -325,7 +330,7 @@ class Relay:
         """
         error, sink = Overloaded(STOPPED), self._sink
         if verdict is not None:
-            _ = self._completion.bill.settle(verdict, error, self._life.pipeline)
+            _ = self._completion.bill.settle(verdict, error, self._measure(verdict))
         if sink.opened and not sink.lost and not self._life.mid_event:
             sink.send(self._render(error))
 

@@ -5,22 +5,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from io import BytesIO
 
 from gateway.api.admission import Completion
 from gateway.api.bodies import SMALL_BYTES, count_reply, is_large, may_read, run_large
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
-from gateway.dialects.exchanges import MAX_REPLY_BYTES, looks_like_json
+from gateway.base.usage import Metered, Reported, meter
+from gateway.dialects.exchanges import (
+    MAX_REPLY_BYTES,
+    UNCOUNTED_BYTES,
+    feed_reply,
+    looks_like_json,
+    refuse_large,
+)
+from gateway.dialects.wire.jsonbytes import bound_elements, limit_elements, refuse_reply
 from gateway.dialects.wire.pipelines import Pipeline
-from gateway.dialects.wire.records import ReplyContext
+from gateway.dialects.wire.records import Reply, ReplyContext
 from gateway.upstream.receivers import Wants
 from gateway.upstream.routing import Candidate
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Delivery:
-    """A `Receiver` of one reply. A request has at most one delivery: no route is tried after an answer."""
+    """A `Receiver` of one reply. A request has at most one delivery: no route is tried after an answer.
+
+    A stream goes through its pipeline as it comes. A JSON reply is collected and read once it is whole;
+    if the caller wants a stream, it is fed to the pipeline then.
+    """
 
     _completion: Completion
     _sink: Sink
@@ -30,8 +43,15 @@ class Delivery:
     """The type of audio, if the request wants audio and the provider says so; else it is not looked at."""
     _context: ReplyContext
     _on_caller_left: Callable[[], None]
-    _pipeline: Pipeline = field(init=False)
-    """The same object as `_life.pipeline`, which may be None."""
+    _pipeline: Pipeline | None = field(init=False, default=None)
+    """The same object as `_life.pipeline`; None where the caller wants JSON."""
+    _json: BytesIO | None = field(init=False, default=None)
+    """The JSON reply so far; None for a stream, and once it was read."""
+    _values: int = 0
+    """An upper bound of the JSON values in it."""
+    _most_bytes: int = MAX_REPLY_BYTES
+    _reply: Reply | None = None
+    """The JSON reply as read, or what becomes of one that is too large."""
     _sniffed: bool = False
     _begun: bool = False
     _ending: bool = False
@@ -48,46 +68,81 @@ class Delivery:
         if is_audio:
             is_stream = self._content_type != ""  # else it is JSON
             self._sink.set_type(self._content_type)
-        open_reply = exchange.open_stream if is_stream else exchange.open_reply
-        self._pipeline = self._life.pipeline = open_reply(self._context)
+        if is_stream:
+            self._pipeline = self._life.pipeline = exchange.open_stream(self._context)
+        else:
+            self._json = BytesIO()
         self._sniffed = is_audio or not is_stream  # audio may begin with any byte
+
+    @property
+    def complete(self) -> bool:
+        """The whole reply was read, so that `take_last` may be called."""
+        if self._reply is not None and self._reply.failure is not None:
+            return False
+        return self._reply is not None if self._pipeline is None else self._pipeline.complete
+
+    def take_last(self) -> bytes:
+        """Return what waits for the charge: a stream's last bytes, or a whole JSON reply."""
+        if self._pipeline is not None:
+            return self._pipeline.take_last()
+        assert self._reply is not None
+        return self._reply.body
+
+    def measure(self) -> Metered:
+        """Return what to charge for if nothing more comes."""
+        if self._reply is not None:
+            return self._reply.metered
+        if self._pipeline is not None:
+            return self._pipeline.measure()
+        return meter(Reported(), 0, self._context.expected, complete=False)
 
     async def process_rest(self) -> None:
         """Process what is left once the body was received: little on the loop, much in the thread.
 
         Raises GatewayError.
         """
-        pipeline = self._pipeline
-        if pipeline.complete:
-            return
+        pipeline, json = self._pipeline, self._json
+        if json is not None:
+            size, values, work = json.tell(), self._values, self._read_json
+        else:
+            assert pipeline is not None
+            if pipeline.complete:
+                return
+            size, values, work = pipeline.buffered_bytes, pipeline.buffered_elements, pipeline.end
         # A whole JSON reply is read in this last work. Where its values are not limited, none is parsed.
         is_parsed = self._candidate.exchange.max_elements < MAX_REPLY_BYTES
-        values = pipeline.buffered_elements if is_parsed else 0
-        if not is_large(pipeline.buffered_bytes, values):
-            out = pipeline.end()
-        else:
-            self._ending = True
-            try:
-                out = await run_large(self._completion.call, pipeline.end)
-            finally:
-                # This thread may touch the pipeline again, whether its end failed or not.
-                self._ending = False
-        if self._buffered:  # the body read has become the caller's reply
-            self._count_buffered(pipeline.buffered_bytes)
-        if out and pipeline.begun:
+        left = 0
+        try:
+            if not is_large(size, values if is_parsed else 0):
+                out = work()
+            else:
+                self._ending = True
+                out = await run_large(self._completion.call, work)
+            # What was read has become the caller's reply.
+            left = len(out) if pipeline is None else pipeline.buffered_bytes
+        finally:
+            # This thread may touch the pipeline again, whether its end failed or not.
+            self._ending = False
+            if self._buffered:
+                self._count_buffered(left)
+        if pipeline is not None and out and pipeline.begun:
             self._sink.send(out)
-        if pipeline.failure is not None:
-            raise pipeline.failure
-        if not pipeline.complete:
+        ended = pipeline if self._reply is None else self._reply
+        if ended is not None and ended.failure is not None:
+            raise ended.failure
+        if not self.complete:
             raise UpstreamError("The upstream provider's stream broke off.")
 
     def receive(self, data: bytes) -> Wants:
         """See `Receiver`. The hot path of streams: events go out in this call."""
         if not self._sniffed:
             self._sniff(data)
+        if self._json is not None:
+            return self._collect(self._json, data)
         pipeline = self._pipeline
+        assert pipeline is not None
         out = pipeline.feed(data)
-        if not self._begun and (pipeline.begun or not self._completion.request.stream):
+        if not self._begun and pipeline.begun:
             self._begun = True
             # The breakers need not wait for the end of a long reply.
             self._candidate.provider.note_alive(self._candidate.target.upstream_model)
@@ -103,6 +158,36 @@ class Delivery:
         if self._buffered or (not out and pipeline.buffered_bytes > SMALL_BYTES):
             proceed = self._count_buffered(pipeline.buffered_bytes) and proceed
         return Wants.MORE if proceed else Wants.ROOM
+
+    def _collect(self, json: BytesIO, data: bytes) -> Wants:
+        """Keep a part of a JSON reply. Raises GatewayError if it is too large."""
+        if not self._begun and not self._completion.request.stream:
+            self._begun = True
+            self._candidate.provider.note_alive(self._candidate.target.upstream_model)
+        json.write(data)
+        self._values += bound_elements(data)
+        size = json.tell()
+        if size > self._most_bytes:
+            self._reply = refuse_large(json.getvalue(), self._context)
+            assert self._reply.failure is not None
+            raise self._reply.failure
+        has_room = size <= SMALL_BYTES or self._count_buffered(size)
+        return Wants.MORE if has_room else Wants.ROOM
+
+    def _read_json(self) -> bytes:
+        """Read the JSON reply, which is whole; return the caller's, or the events for its stream."""
+        exchange, context, stream = self._candidate.exchange, self._context, self._pipeline
+        assert self._json is not None
+        # Without a copy: joining 40 MiB of pieces would hold the GIL, and so block the loop, for 25 ms.
+        body, self._json = self._json.getvalue(), None
+        read = exchange.read_reply if stream is None else exchange.replay_reply
+        if len(body) <= UNCOUNTED_BYTES:
+            reply = read(body, context)
+        else:
+            with limit_elements(exchange.max_elements, refuse_reply):
+                reply = read(body, context)
+        self._reply = reply if stream is None else feed_reply(stream, reply)
+        return self._reply.body
 
     def end(self) -> None:
         """See `Receiver`: what is left to do may take long, see `process_rest`."""
@@ -138,8 +223,10 @@ class Delivery:
 
     async def begin(self) -> None:
         """Send the head of a stream and the events that wait for it. Raises LedgerUnavailable."""
-        life = self._life
-        if life.phase is not Phase.ANSWERED or life.caller_gone or not self._pipeline.begun:
+        life, pipeline = self._life, self._pipeline
+        if life.phase is not Phase.ANSWERED or life.caller_gone:
+            return
+        if pipeline is None or not pipeline.begun:
             return
         # Raised before the caller can read anything, so that it cannot spend the same money elsewhere.
         self.raise_hold()
@@ -154,7 +241,7 @@ class Delivery:
     def raise_hold(self) -> None:
         """Raise the hold to what the stream has used so far, so that others are refused in time."""
         if not self._ending:
-            self._completion.bill.raise_to(self._pipeline.measure())
+            self._completion.bill.raise_to(self.measure())
 
     def _count_buffered(self, size: int) -> bool:
         """Count the bytes that are buffered; return whether more may be read."""
@@ -165,9 +252,11 @@ class Delivery:
         return count_reply(self._completion.call, size)
 
     def _sniff(self, data: bytes) -> None:
-        """Replace the pipeline if a provider answers a request for a stream with a JSON object."""
+        """Collect a JSON object that a provider sends to a request for a stream."""
         # White space does not tell events from JSON yet.
         self._sniffed = bool(data.strip())
         if looks_like_json(data):
-            replay = self._candidate.exchange.open_replay(self._context)
-            self._pipeline = self._life.pipeline = replay
+            exchange = self._candidate.exchange
+            self._json, self._most_bytes = BytesIO(), exchange.most_replayed_bytes
+            # The first one may have been fed white space.
+            self._pipeline = self._life.pipeline = exchange.open_stream(self._context)

@@ -203,7 +203,7 @@ class Lifecycle:
         self.confirmed = False
         """The hold is in force. Until then nothing is sent to a provider or to the caller."""
         self.pipeline: Pipeline | None = None
-        """The reply under way; None until a provider answers."""
+        """The stream under way; None until a provider answers, and for a JSON reply."""
         self.read_until = math.inf
         """When to give up a reply that is read on only for its usage, by the ticker's clock."""
         self.ended_as: Case | None = None

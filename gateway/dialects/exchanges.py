@@ -1,30 +1,23 @@
-"""A caller's dialect over an upstream's: requests written for the provider, replies for the caller.
-
-Upstream replies that come whole, as JSON, are kept until they are charged.
-"""
+"""A caller's dialect over an upstream's: requests written for the provider, replies for the caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from io import BytesIO
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
-from gateway.base.usage import Expected, Metered, Reported, meter
+from gateway.base.errors import UndeliverableReply, UpstreamError
+from gateway.base.usage import Reported, meter
 from gateway.dialects.translate.composed import Translation
 from gateway.dialects.wire.base import Caller, EventUpstream, StreamingUpstream, Upstream
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
-    bound_elements,
     dumps_lenient,
     get_object,
     limit_elements,
     refuse_elements,
-    refuse_reply,
 )
 from gateway.dialects.wire.passing import find_last_usage, read_outer_events
 from gateway.dialects.wire.pipelines import Pipeline
@@ -49,7 +42,7 @@ MAX_REPLAYED_BYTES: Final = 8 << 20
 MAX_REPLY_ELEMENTS: Final = 1_000_000
 """JSON values of a JSON reply: 3,400 tokens with 20 alternatives each have 1,000,000. orjson reads them
 in 40 ms while holding the GIL."""
-SMALL_BYTES: Final = 1 << 16
+UNCOUNTED_BYTES: Final = 1 << 16
 """Bytes of a reply whose values need not be counted: each value takes at least a byte, so even a dozen
 readings stay below `MAX_REPLY_ELEMENTS`."""
 
@@ -59,111 +52,6 @@ _TOO_LARGE: Final = "The upstream provider's reply is too large."
 def looks_like_json(data: bytes) -> bool:
     """Return whether a body's first bytes begin a JSON object or array, as no line of a stream does."""
     return data.lstrip()[:1] in (b"{", b"[")
-
-
-@dataclass(slots=True, eq=False)
-class CollectedReply:
-    """A `Pipeline` for a JSON reply: `take_last` gives the whole body for the caller."""
-
-    _read: Callable[[bytes], Reply]
-    """Turns the body into the caller's reply. It raises UpstreamError if the body is no reply."""
-    _expected: Expected
-    _most_bytes: int
-    _most_elements: int
-    _body: BytesIO = field(default_factory=BytesIO)
-    _reply: Reply | None = None
-    buffered_bytes: int = 0
-    buffered_elements: int = 0
-    begun: bool = False
-    complete: bool = False
-    delivered: bool = False
-    failure: GatewayError | None = None
-    finished: bool = False
-    mid_event: bool = False
-    position: Json | None = None
-
-    def feed(self, data: bytes) -> bytes:
-        self._body.write(data)
-        self.buffered_bytes += len(data)
-        self.buffered_elements += bound_elements(data)
-        if self.buffered_bytes > self._most_bytes:
-            is_reply = looks_like_json(self._body.getvalue())  # a page of HTML is free
-            self.failure = (UndeliverableReply if is_reply else UpstreamError)(_TOO_LARGE)
-        return b""
-
-    def end(self) -> bytes:
-        # Without a copy: joining 40 MiB of pieces would hold the GIL, and so block the loop, for 25 ms.
-        body, self._body = self._body.getvalue(), BytesIO()
-        self.buffered_bytes = 0
-        try:
-            if len(body) <= SMALL_BYTES:
-                self._reply = self._read(body)
-            else:
-                with limit_elements(self._most_elements, refuse_reply):
-                    self._reply = self._read(body)
-        except GatewayError as error:
-            self.failure = error
-        else:
-            self.finished = self.delivered = True
-            self.buffered_bytes = len(self._reply.body)
-            self.failure = self._reply.failure
-            self.complete = self.failure is None
-        return b""
-
-    def take_last(self) -> bytes:
-        assert self._reply is not None
-        return self._reply.body
-
-    def measure(self) -> Metered:
-        if self._reply is not None:
-            return self._reply.metered
-        # Of what was not read, only a reply that is too large is charged, as a picture.
-        too_large = isinstance(self.failure, UndeliverableReply)
-        text_bytes = PICTURE_BYTES if too_large else 0
-        return meter(Reported(), text_bytes, self._expected, complete=False)
-
-
-class ReplayedReply(CollectedReply):
-    """A `Pipeline` that feeds a JSON reply to another one as the events of a stream.
-
-    Some providers ignore `stream`.
-    """
-
-    __slots__ = ("_inner",)
-
-    def __init__(
-        self,
-        inner: Pipeline,
-        replay: Callable[[bytes], Reply],
-        expected: Expected,
-        most_bytes: int,
-        most_elements: int,
-    ) -> None:
-        """`replay` turns the body into a reply whose body is events."""
-        super().__init__(replay, expected, most_bytes, most_elements)
-        self._inner = inner
-
-    def end(self) -> bytes:
-        super().end()
-        inner, reply = self._inner, self._reply
-        if reply is None:
-            return b""
-        self.complete = self.delivered = self.finished = False
-        self.buffered_bytes = 0
-        out = inner.feed(reply.body) + inner.end() if reply.body else b""
-        self.begun, self.delivered, self.finished = inner.begun, inner.delivered, inner.finished
-        self.position, self.failure = inner.position, reply.failure or inner.failure
-        # The provider made it, and told its usage.
-        if type(self.failure) is UpstreamError and not reply.metered.unreported:
-            self.failure = UndeliverableReply(self.failure.message)
-        self.complete = inner.complete and self.failure is None
-        return out
-
-    def take_last(self) -> bytes:
-        return self._inner.take_last()
-
-    def measure(self) -> Metered:
-        return self._inner.measure() if self.complete else super().measure()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +105,13 @@ class Exchange:
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Turn a JSON reply into the caller's; one that cannot be passed on has a `failure` in place of it.
 
-        Raises UpstreamError for a provider's error, and for what is no reply and tells no usage.
+        Raises GatewayError for a provider's error, and for what is no reply and tells no usage.
         """
         upstream, text = self.upstream, body.strip()
-        reply, made = self._judge(text, context)
+        try:
+            reply, made = self._judge(text, context)
+        except UndeliverableReply as error:
+            return _withhold(error, context)
         if made.failure is not None:
             return made
         try:
@@ -238,19 +129,27 @@ class Exchange:
         return made
 
     def replay_reply(self, body: bytes, context: ReplyContext) -> Reply:
-        """Write a JSON reply as the upstream's stream, as requested; one that is cut has a failure, too.
+        """Write a JSON reply as the upstream's stream, as requested, for `feed_reply`.
 
-        Raises as `read_reply`.
+        One that is cut has a failure, too. Raises as `read_reply`.
         """
         upstream, text = self.upstream, body.strip()
         assert isinstance(upstream, EventUpstream)
-        reply, made = self._judge(text, context)
+        try:
+            reply, made = self._judge(text, context)
+        except UndeliverableReply as error:
+            return _withhold(error, context)
         if upstream.check_reply(reply):
             try:
                 made.body = upstream.replay_reply(text, reply)
             except UndeliverableReply as error:
                 made.failure = error
         return made
+
+    @property
+    def most_replayed_bytes(self) -> int:
+        """The bytes of the largest JSON reply that is sent as a stream."""
+        return MAX_REPLY_BYTES if self.translation is None else MAX_REPLAYED_BYTES
 
     def _judge(self, text: bytes, context: ReplyContext) -> tuple[Json, Reply]:
         """Read a JSON reply and its charge; what the caller gets is still missing."""
@@ -295,18 +194,6 @@ class Exchange:
         told = reply if type(reply) is dict else find_last_usage(text) or {}
         return told, failure or UpstreamError(f"The upstream's reply is not {what}.")
 
-    def open_reply(self, context: ReplyContext) -> Pipeline:
-        """Begin a JSON reply, which `take_last` gives as a whole."""
-        read = partial(self.read_reply, context=context)
-        return CollectedReply(read, context.expected, MAX_REPLY_BYTES, self.max_elements)
-
-    def open_replay(self, context: ReplyContext) -> Pipeline:
-        """Begin a stream that the upstream answers with a JSON reply."""
-        replay = partial(self.replay_reply, context=context)
-        most = MAX_REPLY_BYTES if self.translation is None else MAX_REPLAYED_BYTES
-        stream = self.open_stream(context)
-        return ReplayedReply(stream, replay, context.expected, most, self.max_elements)
-
     def open_stream(self, context: ReplyContext) -> Pipeline:
         """Begin a stream."""
         upstream = self.upstream
@@ -318,11 +205,36 @@ class Exchange:
         return TranslatedStream(context, reader, self.translation.open_writer(context))
 
 
+def feed_reply(stream: Pipeline, made: Reply) -> Reply:
+    """Feed a reply's events to the caller's stream; return what comes out, with its charge."""
+    out = stream.feed(made.body) + stream.end() if made.body else b""
+    failure, metered = made.failure or stream.failure, made.metered
+    # The provider made it, and told its usage.
+    if type(failure) is UpstreamError and not metered.unreported:
+        failure = UndeliverableReply(failure.message)
+    if failure is None and stream.complete:
+        metered = stream.measure()
+    return Reply(out, metered, failure)
+
+
+def refuse_large(body: bytes, context: ReplyContext) -> Reply:
+    """Return what becomes of a JSON reply that is too large to be read. Raises UpstreamError for a page."""
+    if not looks_like_json(body):  # a page of HTML is free
+        raise UpstreamError(_TOO_LARGE)
+    return _withhold(UndeliverableReply(_TOO_LARGE), context)
+
+
 def _list_errors(text: bytes, reply: object) -> Sequence[object]:
     """Return what may be an error: what stands first or last in a list (Google) or in events."""
     if type(reply) is list and reply:
         return reply[0], reply[-1]
     return read_outer_events(text) if reply is None else ()
+
+
+def _withhold(failure: UndeliverableReply, context: ReplyContext) -> Reply:
+    """Return a reply that was made and is not read: it is charged as a picture."""
+    metered = meter(Reported(), PICTURE_BYTES, context.expected, complete=False)
+    return Reply(b"", metered, failure)
 
 
 def _owe(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:

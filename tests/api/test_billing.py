@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pytest
 
@@ -55,8 +55,7 @@ INPUT: Final = 10
 
 def charge(bill: Bill, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
     """Settle what was used."""
-    pipeline = cast("Any", SimpleNamespace(measure=lambda: metered))
-    settled = bill.settle(Verdict(outcome, status, Owed.USAGE, Last.REPLY), None, pipeline)
+    settled = bill.settle(Verdict(outcome, status, Owed.USAGE, Last.REPLY), None, metered)
     assert settled is not None
     return settled
 

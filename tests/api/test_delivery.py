@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -15,12 +16,30 @@ from gateway.api.bodies import LOOP_BYTES, count_bytes, count_reply
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
-from gateway.base.errors import STOPPED, LedgerUnavailable, Overloaded, UpstreamError
+from gateway.base.errors import (
+    STOPPED,
+    LedgerUnavailable,
+    Overloaded,
+    UndeliverableReply,
+    UpstreamError,
+)
+from gateway.base.money import Tokens
 from gateway.base.turns import LargeBodies, spawn
-from gateway.dialects.wire.pipelines import Pipeline
+from gateway.dialects.exchanges import MAX_REPLY_BYTES, MAX_REPLY_ELEMENTS
 from gateway.upstream.receivers import Wants
 from tests.api.test_bodies import MIB, make_call, make_gateway
-from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
+from tests.dialects.chat.kit import (
+    BEGIN,
+    DONE,
+    END,
+    HI,
+    INPUT_ESTIMATE,
+    USAGE,
+    WHOLE,
+    dump,
+    make_context,
+    ours,
+)
 from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
@@ -102,11 +121,6 @@ class Scene(Sink):
         await self.deliver()
         await self.delivery.process_rest()
 
-    @property
-    def pipeline(self) -> Pipeline:
-        assert self.life.pipeline is not None
-        return self.life.pipeline
-
 
 async def test_the_hold_is_raised_before_the_head_leaves() -> None:
     """Others are refused before the caller can have read anything."""
@@ -115,7 +129,7 @@ async def test_the_hold_is_raised_before_the_head_leaves() -> None:
     assert scene.done == ["alive", "raise", "head", "first byte", "stop"]
     assert scene.life.phase is Phase.STREAMING
     assert scene.sent == ours(BEGIN + HI + END), "the last bytes wait for the charge"
-    assert scene.pipeline.complete
+    assert scene.delivery.complete
 
 
 async def test_comments_before_the_first_event_are_dropped() -> None:
@@ -146,7 +160,7 @@ async def test_the_reply_is_read_on_when_the_caller_left() -> None:
     scene = Scene((BEGIN, HI, END + DONE), begins=leave)
     await scene.run()
     assert scene.life.caller_gone
-    assert scene.pipeline.complete
+    assert scene.delivery.complete
     assert "first byte" not in scene.done
 
 
@@ -182,15 +196,54 @@ async def test_json_where_a_stream_was_asked_for_becomes_the_stream(size: int) -
     scene = Scene(tuple(pieces))
     await scene.run()
     assert scene.sent.startswith(b"data: {")
-    assert scene.pipeline.complete
-    assert scene.pipeline.measure().tokens.output == USAGE["completion_tokens"]
+    assert scene.delivery.complete
+    assert scene.delivery.measure().tokens.output == USAGE["completion_tokens"]
 
 
 async def test_a_json_reply_is_held_back_whole() -> None:
     scene = Scene((JSON[:9], JSON[9:]), stream=False)
     await scene.run()
     assert (scene.sent, scene.done) == (b"", ["alive"])
-    assert scene.pipeline.take_last() == ours(JSON)
+    assert scene.delivery.take_last() == ours(JSON)
+
+
+@each_row("stream", [False, True])
+def test_a_reply_beyond_all_measure_ends_the_delivery_and_is_owed(*, stream: bool) -> None:
+    scene = Scene((), stream)
+    for piece in [b'{"a":"', *[b"x" * MIB] * 63]:
+        scene.delivery.receive(piece)
+    with pytest.raises(UndeliverableReply):
+        scene.delivery.receive(b"x" * MIB)
+    assert 64 * MIB == MAX_REPLY_BYTES
+    assert not scene.delivery.complete
+    assert scene.delivery.measure().tokens == Tokens(INPUT_ESTIMATE, output=1600)
+
+
+@each_row("stream", [False, True])
+async def test_a_reply_of_too_many_values_cannot_be_passed_on_but_is_paid(*, stream: bool) -> None:
+    """It was made, so what one too large costs is charged; it is not parsed."""
+    scene = Scene((b'{"a":[' + b"0," * MAX_REPLY_ELEMENTS + b"0]}",), stream)
+    with pytest.raises(UndeliverableReply):
+        await scene.run()
+    assert (scene.sent, scene.delivery.complete) == (b"", False)
+    assert scene.delivery.measure().tokens == Tokens(INPUT_ESTIMATE, output=1600)
+    scene.large_bodies.close()
+
+
+def test_a_large_reply_is_in_memory_once() -> None:
+    scene = Scene((), stream=False)
+    body = JSON.replace(b"Hi", b"x" * 8_000_000)
+    tracemalloc.start()
+    try:
+        for at in range(0, len(body), 65536):
+            scene.delivery.receive(body[at : at + 65536])
+        collected, _ = tracemalloc.get_traced_memory()
+        scene.delivery._read_json()
+        written, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert b"theirs" not in scene.delivery.take_last(), "it is another text than the one that came"
+    assert max(collected, written) < 1.5 * len(body)
 
 
 @each_row("stream", [False, True])
@@ -215,7 +268,7 @@ async def test_a_large_json_reply_is_read_beside_the_loop(
     await scene.run()
     assert threads == ["large-bodies"] * large
     assert "raise" not in scene.done
-    assert scene.pipeline.complete
+    assert scene.delivery.complete
     scene.call.gateway.large_bodies.close()
 
 
@@ -237,7 +290,7 @@ async def test_a_reply_is_read_no_further_while_its_account_has_no_room(*, is_ov
         scene.life.ended_by = Overloaded(STOPPED) if is_over else None
         scene.delivery.tick()
         await asyncio.sleep(0)
-    assert scene.call.reply_bytes == len(scene.pipeline.take_last()) > MIB
+    assert scene.call.reply_bytes == len(scene.delivery.take_last()) > MIB
     scene.large_bodies.close()
 
 

@@ -187,9 +187,9 @@ class Scene:
     done: list[Any] = field(default_factory=list)
 
     def settle(
-        self, verdict: Verdict, error: GatewayError | None, pipeline: object
+        self, verdict: Verdict, error: GatewayError | None, metered: object
     ) -> Awaitable[None] | None:
-        assert pipeline is not None
+        assert (metered is None) == (verdict.owed is Owed.NOTHING)
         status = verdict.status or (500 if error is None else error.status)
         self.done.append((verdict.owed, verdict.outcome, status))
         return None if verdict.owed is Owed.NOTHING else self.commit
@@ -213,12 +213,10 @@ class Scene:
         call = make_call()
         request = SimpleNamespace(stream=self.stream)
         work = SimpleNamespace(call=call, bill=self, request=request, headers={}, keep=None)
-        pipeline = SimpleNamespace(
-            take_last=lambda: b"last", mid_event=self.mid_event, position=None, complete=False
-        )
         life = Lifecycle()
-        life.pipeline = cast("Any", pipeline)
-        return Relay(cast("Any", work), cast("Any", self), life)
+        life.pipeline = cast("Any", SimpleNamespace(mid_event=self.mid_event, position=None))
+        delivery = SimpleNamespace(take_last=lambda: b"last", measure=dict, complete=False)
+        return Relay(cast("Any", work), cast("Any", self), life, _delivery=cast("Any", delivery))
 
     async def conclude(self, verdict: Verdict, error: GatewayError | None = None) -> None:
         await self.relay.conclude(verdict, error)

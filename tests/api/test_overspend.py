@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
@@ -154,8 +154,7 @@ class World:
         one = self.in_flight.pop(self.dice.randrange(len(self.in_flight)))
         most = count_output(one.request, one.model)
         tokens = Tokens(one.input_tokens, output=self.dice.randrange(1, most + 1))
-        pipeline = cast("Any", SimpleNamespace(measure=lambda: Metered(tokens, estimated=False)))
-        _ = one.bill.settle(COMPLETE, None, pipeline)
+        _ = one.bill.settle(COMPLETE, None, Metered(tokens, estimated=False))
         assert one.call.settlement is not None
         cost_nano = one.call.settlement.cost_nano
         self.beyond_nano += max(cost_nano - one.covered_nano, 0)
@@ -322,7 +321,7 @@ def play_crowd(
     metered = Metered(tokens, False, payload.options.tool_calls)
     most_nano = compute_cost_nano(tokens, model.prices.base, metered.tool_calls)
     for bill in bills:
-        _ = bill.settle(COMPLETE, None, cast("Any", SimpleNamespace(measure=lambda: metered)))
+        _ = bill.settle(COMPLETE, None, metered)
     assert world.ledger.account.balance_nano > -most_nano, (len(bills), most_nano)
     return len(bills)
 

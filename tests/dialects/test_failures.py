@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Final
 
 from gateway.base.errors import BadRequest, GatewayError
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.pipelines import Pipeline
+from gateway.dialects.wire.records import ReplyContext
 from tests.dialects.chat import kit as chat
 from tests.dialects.test_faults import BEGUN
 from tests.support.formats import EXCHANGES
@@ -39,6 +41,18 @@ PATH: Final = Path(__file__).with_name("failures.txt")
 DIALECTS: Final = tuple(BEGUN)
 TOLD: Final = re.compile(r"\w+ (?:within )?\d{3} ")
 BETWEEN: Final = re.compile(r" / (?=\w+ (?:within )?\d{3} )")
+
+
+def fail_whole(
+    exchange: Exchange, data: bytes, context: ReplyContext, *, stream: bool
+) -> GatewayError:
+    """Return the failure of a JSON reply, be it raised or charged."""
+    try:
+        failure = chat.read_whole(exchange, data, context, stream=stream).failure
+    except GatewayError as error:
+        return error
+    assert failure is not None
+    return failure
 
 
 def fail(stream: Pipeline, data: bytes) -> GatewayError:
@@ -53,8 +67,8 @@ def play(upstream: str, caller: str, body: chat.Json) -> Iterator[GatewayError]:
     """Give what a 200, a first event and a later event with this body are to a caller."""
     exchange, context = EXCHANGES[caller][upstream], chat.make_context(usage=True)
     data = json.dumps(body).encode()
-    yield fail(exchange.open_reply(context), data)
-    yield fail(exchange.open_replay(context), data)
+    for stream in (False, True):
+        yield fail_whole(exchange, data, context, stream=stream)
     for before in (b"", BEGUN[upstream]):
         yield fail(exchange.open_stream(context), before + b"event: error\ndata: " + data + b"\n\n")
 

@@ -30,7 +30,13 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.base.errors import NO_NAMES, UndeliverableReply, UpstreamError, UpstreamUnavailable
+from gateway.base.errors import (
+    NO_NAMES,
+    GatewayError,
+    UndeliverableReply,
+    UpstreamError,
+    UpstreamUnavailable,
+)
 from gateway.base.usage import Metered
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.failures import map_status
@@ -105,15 +111,16 @@ def read(name: str, line: str) -> str:
     is_events = line.startswith(("data:", "event:"))
     body = line.replace("\\n", "\n").encode() if is_events else line.encode()
     for exchange in find_exchanges(name):
-        opened = [exchange.open_reply]
-        if exchange.caller.may_stream and not exchange.upstream.makes_audio and not is_events:
-            opened.append(exchange.open_replay)
-        for pipeline in (one(context) for one in opened):
-            out = pipeline.feed(body) + pipeline.end()
-            assert not pipeline.complete
-            told.add(tell(pipeline.failure, pipeline.measure()))
+        may_stream = exchange.caller.may_stream and not exchange.upstream.makes_audio
+        for stream in (False, True) if may_stream and not is_events else (False,):
+            try:
+                made = chat.read_whole(exchange, body, context, stream=stream)
+            except GatewayError as error:
+                told.add(tell(error))
+                continue
+            told.add(tell(made.failure, made.metered))
             # Of a reply that is cut short, the caller of a stream gets what there is.
-            assert out == b"" or "cut short" in str(pipeline.failure)
+            assert made.body == b"" or "cut short" in str(made.failure)
     (one,) = told
     return one
 

@@ -56,10 +56,7 @@ class Pipeline(Protocol):
 
     @property
     def buffered_bytes(self) -> int:
-        """The bytes not passed on yet: a JSON reply, or the beginning of an event.
-
-        `end` has to read them. After `end` they are what `take_last` returns.
-        """
+        """The bytes not passed on yet, such as the beginning of an event. `end` has to read them."""
 
     @property
     def buffered_elements(self) -> int:

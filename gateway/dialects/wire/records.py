@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from gateway.base.errors import UpstreamError
+from gateway.base.errors import GatewayError
 from gateway.base.money import Tokens
 from gateway.base.prices import FREE_OF_CHARGE, BillOptions, PriceList
 from gateway.base.usage import Expected, Metered, estimate_file, find_more_tokens
@@ -290,8 +290,8 @@ class Reply:
 
     body: bytes
     metered: Metered
-    failure: UpstreamError | None = None
-    """The reason why there is no body, although the reply was made and is charged."""
+    failure: GatewayError | None = None
+    """The reason why the caller gets no whole reply, although it was made and is charged."""
 
 
 @dataclass(slots=True)

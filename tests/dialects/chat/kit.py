@@ -18,8 +18,9 @@ from typing import Any, Final
 from gateway.base.money import NONE, Tokens
 from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.chat.stream import ChatStream
+from gateway.dialects.exchanges import Exchange, feed_reply
 from gateway.dialects.wire.pipelines import Pipeline
-from gateway.dialects.wire.records import CompletionRequest, ReplyContext
+from gateway.dialects.wire.records import CompletionRequest, Reply, ReplyContext
 
 MODEL: Final = "our/model"
 INPUT_ESTIMATE: Final = 7
@@ -119,6 +120,13 @@ def play(stream: Pipeline, pieces: Iterable[bytes]) -> Played:
     return Played(
         bytes(out), stream.complete, failure, metered.tokens, metered.estimated, stream.delivered
     )
+
+
+def read_whole(exchange: Exchange, body: bytes, context: ReplyContext, *, stream: bool) -> Reply:
+    """Read a JSON reply as a delivery does, for a caller of JSON or of a stream."""
+    if not stream:
+        return exchange.read_reply(body, context)
+    return feed_reply(exchange.open_stream(context), exchange.replay_reply(body, context))
 
 
 def each_byte(data: bytes) -> Iterator[bytes]:

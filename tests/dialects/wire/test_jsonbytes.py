@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -28,6 +27,7 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_loads,
     maybe_splice,
     refuse_elements,
+    refuse_reply,
     spend_elements,
 )
 from gateway.dialects.wire.records import Json, Target
@@ -91,8 +91,11 @@ def test_without_a_budget_one_text_has_a_limit() -> None:
 
 def test_a_reply_of_escapes_is_not_parsed() -> None:
     exchange = EXCHANGES["messages"]["chat"]
-    with pytest.raises(UndeliverableReply, match="too many JSON values or escapes"):
-        exchange.replay_reply(b'{"a":"' + rb"\n" * (MAX_ESCAPES + 1) + b'"}', make_context())
+    body = b'{"a":"' + rb"\n" * (MAX_ESCAPES + 1) + b'"}'
+    for read in (exchange.read_reply, exchange.replay_reply):
+        failure = read(body, make_context()).failure
+        assert type(failure) is UndeliverableReply
+        assert "too many JSON values or escapes" in failure.message
     with pytest.raises(UndeliverableReply):
         maybe_loads(b'"' + rb"\n" * (MAX_ESCAPES + 1) + b'"')
     assert maybe_loads(b'"' + rb"\n" * MAX_ESCAPES + b'"') == "\n" * MAX_ESCAPES
@@ -128,12 +131,11 @@ def test_the_arguments_of_a_providers_calls_are_counted() -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [make_call(DENSE + "{}]")]}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
     reply = json.dumps({"object": "chat.completion", "model": "m", "choices": [choice]}).encode()
-    exchange = replace(EXCHANGES["messages"]["chat"], max_elements=MAX_ELEMENTS)
-    pipeline = exchange.open_reply(make_context())
-    pipeline.feed(reply)
-    pipeline.end()
-    assert type(pipeline.failure) is UndeliverableReply
-    assert pipeline.measure().tokens.output > 0, "it was made, and is charged"
+    exchange = EXCHANGES["messages"]["chat"]
+    with limit_elements(MAX_ELEMENTS, refuse_reply):
+        made = exchange.read_reply(reply, make_context())
+    assert type(made.failure) is UndeliverableReply
+    assert made.metered.tokens.output > 0, "it was made, and is charged"
 
 
 @each_row(
