@@ -41,7 +41,11 @@ class Request:
         if self.leaves:
             self.ticker.remove(self)
 
-    def fail(self, error: Exception) -> None:
+    @property
+    def life(self) -> Request:
+        return self
+
+    def stop(self, error: Exception) -> None:
         self.errors.append(error)
 
 

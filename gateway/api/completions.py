@@ -93,7 +93,7 @@ class Relay:
 
     _completion: Completion
     _sink: Sink
-    _life: lifecycle.Lifecycle = field(default_factory=lifecycle.Lifecycle)
+    life: lifecycle.Lifecycle = field(default_factory=lifecycle.Lifecycle)
     _attempt: Attempt | None = None
     """The attempt under way; None as soon as its connection may serve another request."""
     _delivery: Delivery | None = None
@@ -111,12 +111,12 @@ class Relay:
         ticker.add(self)
         try:
             await self._completion.bill.confirm()
-            self._life.confirmed = True
+            self.life.confirmed = True
             ending, error = await self._read_upstream()
             await self.conclude(self._end(ending), error)
         # The loop ends, so an await here may never return: the charge is queued and not waited for.
         except asyncio.CancelledError:
-            is_over = self._life.phase is lifecycle.Phase.ENDED
+            is_over = self.life.phase is lifecycle.Phase.ENDED
             self.conclude_at_once(None if is_over else self._end(lifecycle.Ending.SHUTDOWN))
             raise
         except GatewayError:
@@ -162,7 +162,7 @@ class Relay:
 
     async def _try(self, candidate: Candidate) -> None:
         """Send the request by one route and pass on the reply. Raises CallerLeft, or what ended it."""
-        completion, life, call = self._completion, self._life, self._completion.call
+        completion, life, call = self._completion, self.life, self._completion.call
         if life.caller_gone:
             raise CallerLeft
         life.check()  # a shutdown between two routes
@@ -206,15 +206,15 @@ class Relay:
 
     def _open(self, candidate: Candidate, context: ReplyContext, content_type: str) -> Delivery:
         """Open what takes the provider's reply, when its head was read."""
-        self._life.advance(lifecycle.Phase.ANSWERED)
+        self.life.advance(lifecycle.Phase.ANSWERED)
         self._delivery = Delivery(
-            self._completion, self._sink, self._life, candidate, content_type, context, self._leave
+            self._completion, self._sink, self.life, candidate, content_type, context, self._leave
         )
         return self._delivery
 
     def tick(self) -> None:
         """See `Timed`: notice a caller that left, and deadlines."""
-        life, delivery, attempt = self._life, self._delivery, self._attempt
+        life, delivery, attempt = self.life, self._delivery, self._attempt
         clock = self._completion.call.gateway.ticker.clock
         if life.phase is lifecycle.Phase.ENDED:
             return
@@ -233,21 +233,14 @@ class Relay:
             delivery.raise_hold()
         if attempt is not None:
             if clock.seconds >= life.read_until:
-                attempt.fail(CallerLeft())
+                life.stop(CallerLeft())
             attempt.tick()
             if delivery is not None:
                 delivery.tick()
 
-    def fail(self, error: Exception) -> None:
-        """See `Timed`: end the attempt with `error`, or let none begin."""
-        if self._attempt is not None:
-            self._attempt.fail(error)
-        elif self._life.ended_by is None:
-            self._life.ended_by = error
-
     def _leave(self) -> None:
         """Note that the caller is gone, and stop the upstream or read it on."""
-        life, attempt = self._life, self._attempt
+        life, attempt = self.life, self._attempt
         if life.caller_gone:
             return
         self._sink.abort()
@@ -258,7 +251,7 @@ class Relay:
                 # Only the usage is missing. With the provider's report no estimate is needed.
                 life.read_until = self._completion.call.gateway.ticker.clock.soon + USAGE_SECONDS
             case lifecycle.Leaving.STOP:
-                self.fail(CallerLeft())
+                life.stop(CallerLeft())
             case leaving:
                 assert_never(leaving)
 
@@ -267,7 +260,7 @@ class Relay:
         # the other half of the table.
         if self._sink.lost:
             self._leave()
-        return self._life.end(ending, head_sent=self._sink.opened)
+        return self.life.end(ending, head_sent=self._sink.opened)
 
     async def conclude(self, verdict: lifecycle.Verdict, error: GatewayError | None) -> None:
         """Charge what is owed and wait for the commit, then send the last bytes.
@@ -331,21 +324,21 @@ class Relay:
         error, sink = Overloaded(STOPPED), self._sink
         if verdict is not None:
             _ = self._completion.bill.settle(verdict, error, self._measure(verdict))
-        if sink.opened and not sink.lost and not self._life.mid_event:
+        if sink.opened and not sink.lost and not self.life.mid_event:
             sink.send(self._render(error))
 
     def _send_error(self, error: GatewayError) -> None:
         """Send one error event, or cut a half-sent one; raise the error where no head was sent."""
         if not self._sink.opened:
             raise error
-        if self._life.mid_event:
+        if self.life.mid_event:
             # An event put into the middle of another would be read as a part of it.
             self._sink.abort()
         else:
             self._sink.end(self._render(error))
 
     def _render(self, error: GatewayError) -> bytes:
-        completion, pipeline = self._completion, self._life.pipeline
+        completion, pipeline = self._completion, self.life.pipeline
         position = None if pipeline is None else pipeline.position
         call, headers = completion.call, completion.headers
         return call.dialect.render_error_event(error, call.request_id, position, headers)

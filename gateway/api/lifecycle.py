@@ -15,6 +15,7 @@ is read on.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
@@ -193,13 +194,14 @@ class Lifecycle:
     """The state of one completion, see `Life`. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
 
     __slots__ = (
-        "caller_gone", "confirmed", "ended_as", "ended_by", "phase", "pipeline", "read_until",
+        "caller_gone", "confirmed", "cut", "ended_as", "ended_by", "phase", "pipeline", "read_until",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.phase = Phase.ADMITTED
         self.caller_gone = False
         self.ended_by: Exception | None = None
+        self.cut: Callable[[Exception], None] | None = None
         self.confirmed = False
         """The hold is in force. Until then nothing is sent to a provider or to the caller."""
         self.pipeline: Pipeline | None = None
@@ -222,6 +224,12 @@ class Lifecycle:
     def check(self) -> None:
         if self.ended_by is not None:
             raise self.ended_by
+
+    def stop(self, error: Exception) -> None:
+        if self.ended_by is None:
+            self.ended_by = error
+        if self.cut is not None:
+            self.cut(error)
 
     def note_sent(self) -> None:
         self.advance(Phase.SENT)

@@ -133,14 +133,22 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
             self._wait(now)
 
 
+class Stoppable(Protocol):
+    """Something that can be ended from outside."""
+
+    def stop(self, error: Exception) -> None:
+        """End with `error`; the first one counts."""
+
+
 class Timed(Protocol):
     """Something in flight that has deadlines."""
 
+    @property
+    def life(self) -> Stoppable:
+        """Stopped when the gateway shuts down, or `tick` failed."""
+
     def tick(self) -> None:
         """Check the deadlines, by the ticker's clock."""
-
-    def fail(self, error: Exception) -> None:
-        """End with `error`: the gateway is shutting down, or `tick` failed."""
 
 
 class Ticker:
@@ -167,7 +175,7 @@ class Ticker:
         """End everything in flight with `error`."""
         # A copy, as ended ones remove themselves.
         for timed in tuple(self._timed):
-            timed.fail(error)
+            timed.life.stop(error)
 
     def close(self) -> None:
         if self._handle is not None:
@@ -188,6 +196,6 @@ class Ticker:
             except Exception:
                 log.exception("a request's deadlines could not be checked; it is ended")
                 self.remove(timed)
-                timed.fail(InternalError())
+                timed.life.stop(InternalError())
         if self._timed:
             self._schedule()

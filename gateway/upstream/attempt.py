@@ -39,12 +39,22 @@ class Life(Protocol):
 
     ended_by: Exception | None
     """The first error that ended the request from outside: a deadline, a caller that left, a stop."""
+    cut: Callable[[Exception], None] | None
+    """Ends the connection that the request is out by; None while there is none."""
     caller_gone: bool
 
     def check(self) -> None:
         """Raise what ended the request, if something did."""
         if self.ended_by is not None:
             raise self.ended_by
+
+    def stop(self, error: Exception) -> None:
+        """End the request with `error`; without a connection it ends before anything is sent."""
+        if self.ended_by is None:
+            self.ended_by = error
+        # The connection keeps its first error, too, so the logged cause is the first one.
+        if self.cut is not None:
+            self.cut(error)
 
     def note_sent(self) -> None:
         """Note that a provider gets the request."""
@@ -60,6 +70,7 @@ class FreeLife(Life):
 
     def __init__(self) -> None:
         self.ended_by: Exception | None = None
+        self.cut: Callable[[Exception], None] | None = None
         self.caller_gone = False
 
 
@@ -109,7 +120,7 @@ class Attempt:
         """Note the connection by which the request is about to be sent. Raises what ended the request."""
         self.life.check()  # a request that ended while its connection was made must not be sent
         self.life.note_sent()
-        self.connection, self.refusal = connection, None
+        self.connection, self.life.cut, self.refusal = connection, connection.fail, None
         self._body_reads = connection.body_reads
         self._quiet_since = self.clock.soon
         self._sent = time.monotonic()
@@ -149,13 +160,9 @@ class Attempt:
         # In real time: a request that was sent before a pause may have been served meanwhile.
         return connection.served > 0 and time.monotonic() - self._sent < STALE_SECONDS
 
-    def fail(self, error: Exception) -> None:
-        """End the request with `error`; without a connection it ends before anything is sent."""
-        if self.life.ended_by is None:
-            self.life.ended_by = error
-        # The connection keeps its first error, too, so the logged cause is the first one.
-        if self.connection is not None:
-            self.connection.fail(error)
+    def detach(self) -> None:
+        """Leave the connection alone: it may serve another request from now on."""
+        self.connection = self.life.cut = None
 
     def tick(self) -> None:
         """Fail the attempt if a deadline has passed."""
@@ -174,7 +181,7 @@ class Attempt:
         elif clock.lasted(self._quiet_since) < getattr(self.provider, limit):
             return
         message = "The upstream provider did not answer in time."
-        self.fail(UpstreamTimeout(message, cause=f"timeout: {limit}"))
+        self.life.stop(UpstreamTimeout(message, cause=f"timeout: {limit}"))
 
 
 _AUDIO: Final = re.compile(

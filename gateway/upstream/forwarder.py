@@ -109,7 +109,7 @@ class HttpForwarder(Forwarder):
                 if connection.answered or not attempt.is_stale(connection):
                     raise _fail(error, attempt, is_sent=connection.is_sent) from error
             finally:
-                attempt.connection = None  # it may serve another request from now on
+                attempt.detach()
                 connection.close()
             fresh = True  # at most one retry: each send may have done the work
 

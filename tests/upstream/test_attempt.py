@@ -81,8 +81,8 @@ async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
     life = TellingLife()
     attempt = make_attempt(PROVIDER, life=life)
     error = Overloaded("The gateway was stopped.")
-    attempt.fail(error)
-    attempt.fail(UpstreamTimeout("later"))
+    attempt.life.stop(error)
+    attempt.life.stop(UpstreamTimeout("later"))
     with pytest.raises(Overloaded) as raised:
         attach(attempt, FakeConnection())
     assert raised.value is error
@@ -93,8 +93,8 @@ async def test_a_stale_connection_is_left_alone() -> None:
     """It may serve another request by now: an error is kept for the connection after it."""
     attempt, connection = make_attempt(PROVIDER), FakeConnection()
     attach(attempt, connection)
-    attempt.connection = None
-    attempt.fail(UpstreamTimeout("late"))
+    attempt.detach()
+    attempt.life.stop(UpstreamTimeout("late"))
     tick(attempt, TOTAL + 1)
     assert connection.errors == []
     with pytest.raises(UpstreamTimeout):

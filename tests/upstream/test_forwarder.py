@@ -60,7 +60,7 @@ async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
     attempt, connect = way.make_attempt(), way.forwarder._pool.connect
 
     async def connect_late() -> Connection:
-        attempt.fail(Overloaded("The gateway is stopped."))
+        attempt.life.stop(Overloaded("The gateway is stopped."))
         return await connect()
 
     monkeypatch.setattr(way.forwarder._pool, "connect", connect_late)
@@ -145,8 +145,8 @@ async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(wa
     way.scripted.play([head(500) + b"Content-Length: 100\r\n\r\n", End.HANG])
 
     def end() -> None:
-        attempt.fail(Overloaded("The gateway is stopped."))
-        attempt.fail(UpstreamError("late"))
+        attempt.life.stop(Overloaded("The gateway is stopped."))
+        attempt.life.stop(UpstreamError("late"))
 
     life = TellingLife(end)
     attempt = way.make_attempt(life=life)
@@ -173,7 +173,7 @@ async def test_an_end_that_comes_late_does_not_touch_the_next_request(way: Way) 
     way.scripted.always(lambda _: json_reply(completion()))
     attempt = way.make_attempt()
     await way.forwarder.send(attempt)
-    attempt.fail(Overloaded("The gateway is stopped."))
+    attempt.life.stop(Overloaded("The gateway is stopped."))
     assert b"choices" in await way.ask()
     assert {one.connection for one in way.scripted.exchanges} == {1}
 

@@ -67,12 +67,12 @@ async def _live(seed: int) -> Life:
     relay = Relay(work, sink)
     ledger.is_caller_lost = lambda: sink.lost
     for route in routes:
-        route.is_caller_gone = lambda: relay._life.caller_gone
+        route.is_caller_gone = lambda: relay.life.caller_gone
     raised = await _run(relay, ticker, dice, log)
     if not stream and sink.body:
         log.check(ledger.committed == "complete", "the body leaves before the charge is committed")
     await asyncio.sleep(60)  # whatever comes late comes now
-    case = relay._life.ended_as
+    case = relay.life.ended_as
     if stream:
         last, delivered = sink.last or raised, any(sink.sent)
     else:

@@ -87,6 +87,12 @@ class FakeRoute:
             raise UpstreamUnavailable("unreachable", next_route=True)
         connection = self.connection = FakeConnection()
         attempt.attach(cast("Any", connection))
+        try:
+            await self._answer(attempt, connection)
+        finally:
+            attempt.detach()
+
+    async def _answer(self, attempt: Attempt, connection: FakeConnection) -> None:
         self.log.note("sent")
         await connection.sleep(self.dice.choice((*DELAYS, 9.0)))
         kind = self.dice.choices(("answer", "refused", "rejected", "broken"), (85, 6, 3, 6))[0]

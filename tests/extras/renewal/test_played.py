@@ -95,7 +95,7 @@ class RenewingPlayer(Player):
         """Ask, and stop the gateway meanwhile."""
         opening = self.way.begin(attempt := self.way.make_attempt())
         await asyncio.sleep(0)
-        attempt.fail(Overloaded("The gateway stops."))
+        attempt.life.stop(Overloaded("The gateway stops."))
         async with asyncio.timeout(ASK_SECONDS):
             with pytest.raises(Overloaded):
                 await opening
