@@ -1,4 +1,4 @@
-"""How a provider of ranks tells usage: see tests/dialects/test_usage.py."""
+"""How a provider of ranks tells usage: see tests/dialects/wire/test_usage.py."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ It is told in place of a reply, as a 200, as the first event and behind output, 
 what is different there. A chat caller is told a code and a field, a messages caller a type; `event` is the
 code in `response.failed`. To write all of it anew, after a look at what that would change:
 
-    WRITE_FAILURES=1 python -m pytest tests/dialects/test_failures.py && git diff
+    WRITE_FAILURES=1 python -m pytest tests/dialects/wire/test_failures.py && git diff
 """
 
 from __future__ import annotations
