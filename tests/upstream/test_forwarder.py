@@ -6,7 +6,8 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 import pytest
 from yarl import URL
@@ -24,7 +25,7 @@ from gateway.base.errors import (
 )
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.connection import Connection
-from gateway.upstream.dial import Dialer
+from gateway.upstream.dial import Dialer, Unreachable
 from gateway.upstream.forwarder import HttpForwarder, Pool
 from gateway.upstream.receivers import CollectedBody
 from gateway.upstream.resolver import Address
@@ -293,3 +294,84 @@ def test_a_model_is_renamed(said: str, old: str, new: str, told: str) -> None:
     error = BadRequest(said)
     rename_model(error, old, new)
     assert error.message == told
+
+
+URL_: Final = URL("http://127.0.0.1:1/v1")
+
+
+@dataclass(eq=False)
+class Kept:
+    """An idle connection."""
+
+    usable: bool = True
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def put(pool: Pool, *kept: Kept) -> None:
+    for one in kept:
+        pool.put(cast("Connection", one))
+
+
+def get(pool: Pool) -> Any:
+    return pool.take()
+
+
+async def test_the_connection_used_last_serves_first() -> None:
+    pool, first, last = Pool(Dialer(URL_, 5)), Kept(), Kept()
+    put(pool, first, last)
+    assert [get(pool), get(pool)] == [last, first]
+    pool.close()
+
+
+async def test_one_that_cannot_serve_is_passed_over() -> None:
+    pool, good, bad, lost = Pool(Dialer(URL_, 5)), Kept(), Kept(usable=False), Kept()
+    put(pool, good, bad, lost)
+    pool.discard(cast("Connection", lost))
+    pool.discard(cast("Connection", lost))
+    assert get(pool) is good
+    pool.close()
+
+
+async def test_a_fresh_one_is_made_although_others_are_idle(places: Places) -> None:
+    pool, idle = Pool(Dialer(URL(places.urls["refused"]), 5)), Kept()
+    put(pool, idle)
+    with pytest.raises(Unreachable):
+        await pool.connect()
+    assert get(pool) is idle
+    pool.close()
+
+
+async def test_closing_closes_what_is_idle_and_ends_the_timer() -> None:
+    pool, kept = Pool(Dialer(URL_, 5)), Kept()
+    put(pool, kept)
+    pool.close()
+    assert kept.closed
+    assert pool._expiry is not None
+    assert pool._expiry.cancelled()
+
+
+async def test_the_oldest_are_closed_when_their_time_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, old, young = Pool(Dialer(URL_, 5)), Kept(), Kept()
+    monkeypatch.setattr("gateway.upstream.forwarder.IDLE_SECONDS", 0)
+    put(pool, old)
+    monkeypatch.setattr("gateway.upstream.forwarder.IDLE_SECONDS", 600)
+    put(pool, young)
+    while not old.closed:  # noqa: ASYNC110 - a timer of the loop
+        await asyncio.sleep(0)
+    assert not young.closed
+    assert get(pool) is young
+    pool.close()
+
+
+async def test_what_comes_back_after_the_close_is_closed() -> None:
+    """A provider that a reload took away may still send."""
+    pool, late = Pool(Dialer(URL_, 5)), Kept()
+    pool.close()
+    put(pool, late)
+    assert late.closed
+    assert pool._expiry is None
