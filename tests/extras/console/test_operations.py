@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
@@ -24,6 +25,7 @@ from gateway.extras.signins import signin
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
+from tests import ROOT
 from tests.extras.console.calls import Past, add_calls, end_call
 from tests.extras.console.kit import API, Console, open_console, read_cookie
 from tests.support.extras import need_extra
@@ -164,8 +166,8 @@ async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) 
 
 
 async def test_refusals_are_shown_to_operators_and_to_their_holder(console: Console) -> None:
-    secret = await add_key(console)
-    replies = [await console.complete(secret, model="no/such") for _ in range(2)]
+    secrets = [await add_key(console) for _ in range(2)]
+    replies = [await console.complete(secret, model="no/such") for secret in secrets]
     ids = [one.headers["x-request-id"] for one in replies]
     await console.complete("sk-ru-" + "x" * 32)
     await wait_counted(console, refusals=3)
@@ -187,11 +189,12 @@ async def test_refusals_are_shown_to_operators_and_to_their_holder(console: Cons
     assert chosen["refusals"] == [mine]
     nobody = await console.get(f"{API}/refusals?account=nobody", as_=OPERATOR)
     assert nobody.refusal == (404, "not_found", None)
-    reply = await console.get(f"{API}/overview")
-    key = {name: last[name] for name in ("key", "key_name", "key_display")}
-    assert key["key"] is not None
+    (today,) = (await console.get(f"{API}/overview")).json["refused_today"]
+    labels = [{name: one[name] for name in ("key", "key_name", "key_display")} for one in latest]
+    assert sorted(today.pop("keys"), key=str) == sorted(labels, key=str)
+    assert all(one["key"] for one in labels)
     told = ("code", "model", "count", "last", "last_request_id")
-    assert reply.json["refused_today"] == [{name: mine[name] for name in told} | {"keys": [key]}]
+    assert today == {name: mine[name] for name in told}
     assert (await get(console, f"{API}/overview"))["refused_today"] == [], "the operator's own"
 
 
@@ -264,6 +267,20 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
     ]  # fmt: skip
     words = [f"{MODEL} is sold below its cost at literal.", "a price is odd"]
     assert [one.message for one in told[-2:]] == words
+
+
+def test_each_need_leads_to_the_page_where_it_is_done() -> None:
+    """But for doubts about the configuration, which is done in gateway.toml."""
+    codes = set(re.findall(r'Need\("(\w+)"', Path(needs.__file__).read_text("utf-8")))
+    static = ROOT / "gateway/extras/console/static"
+    place = re.compile(r'^  (\w+): \["[^"]+", "(/console/\w+)', re.MULTILINE)
+    places = dict(place.findall((static / "gateway.js").read_text("utf-8")))
+    assert codes - places.keys() == {"config_doubt"}
+    assert places["sold_below_cost"] == places["cost_unknown"] == "/console/costs"
+    pages = re.findall(
+        r'^  \["(/console/\w+)"', (static / "app.js").read_text("utf-8"), re.MULTILINE
+    )
+    assert set(places.values()) <= set(pages)
 
 
 async def test_what_is_on_disk_and_not_in_force_needs_doing(
