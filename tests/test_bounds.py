@@ -18,13 +18,19 @@ from gateway.api.admission import find_similar
 from gateway.api.paths import clean_path
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.dialects.chat.state import StateCollector
+from gateway.dialects.translate.first_choice import Call
+from gateway.dialects.translate.schemas import shape_root
+from gateway.dialects.wire.failures import map_status
+from gateway.dialects.wire.records import Json
 from gateway.extension import find_extras
 from gateway.ledger.serving.memory import check_admission
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.keys import KeyRing
 from gateway.upstream.providers import Breaker
+from tests.dialects.chat.kit import make_context
 from tests.documents import DOCUMENTS
 from tests.ledger.contract.kit import admission
+from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
 
@@ -51,9 +57,65 @@ def compare_names(number: int) -> None:
     assert find_similar("abcdef", [*("fedcba" + "f" * one for one in range(1, number)), "abcdefa"])
 
 
+def replay_reply(size: int) -> None:
+    pipeline = EXCHANGES["chat"]["messages"].open_replay(make_context())
+    pipeline.feed(b'{"a":"'.ljust(size, b"x"))
+    if pipeline.failure is not None:
+        raise pipeline.failure
+
+
+def judge_call(times: int) -> None:
+    """All but the last time it is no whole object."""
+    call = Call(is_open=True)
+    for _ in range(times - 1):
+        call.fragments.append('{"a": "}')
+        assert not call.judge_whole()
+    call.fragments = ["{}"]
+    assert call.judge_whole()
+
+
+def shape_nested(levels: int) -> None:
+    schema: Json = {"properties": {"deep": {}}}
+    for _ in range(levels):
+        schema = {"allOf": [schema]}
+    assert shape_root(schema)["properties"]
+
+
+def combine_roots(number: int) -> None:
+    roots: list[Json] = [{"properties": {f"m{one}": {}}} for one in range(number)]
+    assert len(shape_root({"anyOf": roots})["properties"]) == number
+
+
+def combine_members(number: int) -> None:
+    roots = [{"properties": {"m": {"const": one}}} for one in range(number)]
+    assert shape_root({"anyOf": roots})["properties"]["m"] != {}
+
+
+def describe_names(number: int) -> None:
+    roots = [{"required": [*map(str, range(one))]} for one in (1, number - 1)]
+    assert "description" in shape_root({"anyOf": roots})
+
+
+def describe_root(chars: int) -> None:
+    assert "description" in shape_root({"const": "x" * (chars - len('const: ""'))})
+
+
+def cut_message(chars: int) -> None:
+    error = map_status(400, b'{"error":{"message":"%b"}}' % (b"x" * chars), None)
+    assert len(error.message) == chars
+
+
 LIMITS: Final[list[tuple[int, Callable[[int], None], type[Exception]]]] = [
     (16 << 10, read_chunk_line, BadResponse),
     (8 << 20, collect_reasoning, UndeliverableReply),
+    (8 << 20, replay_reply, UndeliverableReply),
+    (8, judge_call, AssertionError),
+    (8, shape_nested, AssertionError),
+    (256, combine_roots, AssertionError),
+    (32, combine_members, AssertionError),
+    (256, describe_names, AssertionError),
+    (2000, describe_root, AssertionError),
+    (1000, cut_message, AssertionError),
     (500, lambda chars: check_admission(replace(admission(), model="m" * chars)), ValueError),
     (80, log_path, AssertionError),
     (100, suggest_name, AssertionError),
