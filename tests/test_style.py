@@ -23,23 +23,15 @@ IGNORE: Final = re.compile(r"#\s*type:\s*ignore(.*)")
 REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = """
-    extras/advice/mistaken extras/advice/plausible extras/audio/transcripts extras/completions/dialect extras/embeddings/demo
-    extras/postgres/adapters extras/postgres/messages extras/postgres/session
-    extras/price_lists/compare extras/rerank/dialect
     config/load config/models config/prices config/providers config/reader config/secrets
-    extras/cards/stripe extras/cards/stripe_objects extras/console/routes
-    dialects/translate/first_choice dialects/translate/pivot dialects/wire/records
-    dialects/chat/state
-    dialects/messages/caller
-    dialects/messages/history dialects/messages/stream
-    dialects/translate/messages_over_chat_request dialects/translate/schemas
-    extras/responses/history extras/responses/over_chat_reply
-    extras/responses/replay extras/responses/checks
-    extras/moves/new_api extras/moves/sources
-    dialects/wire/fields dialects/wire/jsonbytes dialects/wire/seals dialects/wire/usage
-    ledger/sql/database ledger/sql/rows ledger/sqlite/statements
-    upstream/demo
-    base/usage
+    dialects/chat/state dialects/messages/caller dialects/messages/history dialects/messages/stream
+    dialects/translate/messages_over_chat_request dialects/translate/schemas dialects/wire/fields
+    dialects/wire/jsonbytes dialects/wire/records dialects/wire/usage extras/advice/mistaken
+    extras/advice/plausible extras/audio/transcripts extras/cards/stripe extras/cards/stripe_objects
+    extras/console/routes extras/embeddings/demo extras/moves/sources extras/postgres/adapters
+    extras/postgres/messages extras/postgres/session extras/price_lists/compare extras/rerank/dialect
+    extras/responses/checks extras/responses/history extras/responses/over_chat_reply
+    extras/responses/replay ledger/sql/database ledger/sql/rows ledger/sqlite/statements upstream/demo
 """
 """Modules where values of any type come in or go out: JSON, TOML, and rows as a driver gives them.
 Elsewhere a value has a type of its own."""

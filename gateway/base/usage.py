@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from gateway.base.money import MEDIA, NONE, TOOL_NAME, Tokens, count_none
 from gateway.base.prices import (
@@ -200,7 +200,9 @@ def _complete(
     return replace(terms, **missing) if missing else terms, calls, guessed
 
 
-def merge_reports(earlier: Mapping[str, Any] | None, later: Mapping[str, Any]) -> dict[str, Any]:
+def merge_reports(
+    earlier: Mapping[str, object] | None, later: Mapping[str, object]
+) -> dict[str, object]:
     """Complete a report by a later one, field by field, also within its details.
 
     Null and empty objects are absence, and neither a zero nor a negative number replaces a value.

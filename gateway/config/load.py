@@ -83,7 +83,7 @@ def _load_table(path: Path, environ: Mapping[str, str], name: str) -> records.Co
 
 
 def _read_config(
-    path: Path, raw: Mapping[str, Any], environ: Mapping[str, str], *, read_keys: bool
+    path: Path, raw: Mapping[str, object], environ: Mapping[str, str], *, read_keys: bool
 ) -> records.Config:
     file, folder, problems = str(path), path.absolute().parent, Problems(raw)
     root = _read_root(file, raw, problems)
@@ -129,7 +129,7 @@ def _find_lacking(models: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     return {name: lack for name, lack in lacks if lack is not None}
 
 
-def _tell_empty(path: Path, raw: Mapping[str, Any], *, read_keys: bool) -> Iterator[str]:
+def _tell_empty(path: Path, raw: Mapping[str, object], *, read_keys: bool) -> Iterator[str]:
     if read_keys and not raw:
         yield (
             f"{path} is empty, as a crash may leave it: no provider and no model is set. Restore it,"
@@ -138,7 +138,7 @@ def _tell_empty(path: Path, raw: Mapping[str, Any], *, read_keys: bool) -> Itera
 
 
 def _finish_extras(
-    file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp | None, problems: Problems
+    file: str, root: Mapping[str, Mapping[str, object]], look_up: LookUp | None, problems: Problems
 ) -> dict[str, object]:
     """Make the records of the extras' tables that have no error."""
     found = {}
@@ -180,7 +180,7 @@ def _read_section(
     name: str,
     raw: Mapping[str, object],
     sections: Mapping[str, Mapping[str, Setting]],
-    root: dict[str, dict[str, Any]],
+    root: dict[str, dict[str, object]],
 ) -> None:
     """Read a fixed table into `root`, and the tables of extras that it has. Raises ConfigError."""
     inner = {key: one for one in sections for key in [one.removeprefix(f"{name}.")] if key != one}

@@ -103,7 +103,7 @@ def _find_source(
     return records.KeySource(place, command, folder, refresh_seconds, variables)
 
 
-def _check_address(place: Place, settings: dict[str, Any]) -> None:
+def _check_address(place: Place, settings: dict[str, object]) -> None:
     """Refuse a provider without an address, unless it is the demo, which must have none."""
     if settings.get("dialect") == DEMO:
         for key in ("base_url", *_SECRETS):

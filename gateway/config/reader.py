@@ -48,7 +48,7 @@ class Setting:
     """Its meaning, for the error if it is missing."""
 
 
-def parse_toml(path: Path) -> dict[str, Any]:
+def parse_toml(path: Path) -> dict[str, object]:
     """Parse a TOML file, with fractions as Decimal.
 
     Raises:
@@ -95,7 +95,7 @@ def _read_text(path: Path) -> str:
     return text
 
 
-def _parse(path: Path, text: str) -> dict[str, Any]:
+def _parse(path: Path, text: str) -> dict[str, object]:
     try:
         # Decimal raises ArithmeticError for an exponent beyond its range, and tomllib is recursive.
         return tomllib.loads(text, parse_float=Decimal)
@@ -150,7 +150,7 @@ def read_table(
     return values
 
 
-def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Setting) -> Any:
+def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Setting) -> object:
     value = raw.get(key, setting.default)
     if value is None:
         return None
@@ -162,7 +162,7 @@ def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Se
         raise place.error(key, str(error)) from error
 
 
-def read_value(read: Callable[..., Any], value: object) -> Any:
+def read_value(read: Callable[..., object], value: object) -> object:
     """Read a value that advice has nothing against. Raises ValueError."""
     found, problem = None, ""
     try:

@@ -35,7 +35,7 @@ NO_REASONING: Final = " "
 class State:
     """The state of a turn that came back, opened for its upstream."""
 
-    found: list[Any]
+    found: list[object]
     """The states that were sealed for the upstream, in order."""
     reasoning: str = ""
     """The text of its reasoning, whoever made it."""
@@ -56,7 +56,7 @@ class StateCollector:
     def __init__(self, tag: str) -> None:
         self._tag = tag
         self._seals: list[str] = []
-        self._details: list[Any] = []
+        self._details: list[object] = []
         self._extras: Json = {}
         self._chars = 0
 
@@ -149,7 +149,7 @@ def get_state(message: Json) -> State:
     return state if isinstance(state, State) else State([])
 
 
-def read_state(message: Json, read: Callable[[Any], Json | None]) -> list[Json]:
+def read_state(message: Json, read: Callable[[object], Json | None]) -> list[Json]:
     """Return the blocks or items of a turn that an upstream of another dialect wants back."""
     found = (one for state in get_state(message).found if isinstance(state, list) for one in state)
     return [part for one in found if (part := read(one)) is not None]
@@ -244,7 +244,7 @@ _GIVEN: Final = frozenset({"extra_content", "reasoning", "reasoning_content", "r
 """Members that vendors add to an assistant's message, and other vendors refuse."""
 
 
-def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[Any]:
+def _write_calls(calls: list[object], states: list[Json], target: Target) -> list[object]:
     extras = {name: one for state in states for name, one in get_object(state, "calls").items()}
     written = []
     for number, call in enumerate(calls):
@@ -269,7 +269,7 @@ _FRAGMENTS: Final = ("text", "summary", "data", "signature")
 """Members of a detail that a stream gives piece by piece."""
 
 
-def _merge_details(details: Iterable[Any]) -> list[Json]:
+def _merge_details(details: Iterable[object]) -> list[Json]:
     """Join the fragments of details: those of one kind, index and id, up to its signature."""
     whole: list[tuple[Json, dict[str, list[str]]]] = []
     places: dict[object, int] = {}

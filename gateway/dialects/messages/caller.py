@@ -179,7 +179,7 @@ class MessagesCaller(Caller):
         }
 
 
-def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
+def _check_messages(messages: list[object], request: CompletionRequest) -> None:
     if not messages:
         raise BadRequest("messages: at least one message is required.", param="messages")
     for index, message in enumerate(messages):  # names are made only for errors
@@ -200,7 +200,7 @@ def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
             _check_content(f"messages.{index}.content", content, request)
 
 
-def _check_content(where: str, content: Any, request: CompletionRequest) -> None:
+def _check_content(where: str, content: object, request: CompletionRequest) -> None:
     if type(content) is str:
         return
     if type(content) is not list:
@@ -218,7 +218,7 @@ def _check_content(where: str, content: Any, request: CompletionRequest) -> None
             _check_inner(f"{where}.{index}.content", kind, block["content"], request)
 
 
-def _check_inner(where: str, kind: str, inner: Any, request: CompletionRequest) -> None:
+def _check_inner(where: str, kind: str, inner: object, request: CompletionRequest) -> None:
     """Check the blocks within a block. Blocks of unknown kinds may have any shape."""
     if kind != "tool_result":
         _TYPED.check(where, inner, ".{}")

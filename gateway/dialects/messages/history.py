@@ -50,7 +50,7 @@ def shape_input(given: object) -> Json:
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
-def maybe_thinking(block: Any) -> Json | None:
+def maybe_thinking(block: object) -> Json | None:
     """Return a thinking block as its provider accepts it back; None if it is not signed."""
     match block:
         case {"type": "thinking", "thinking": str(text), "signature": str(signature)} if signature:
@@ -123,7 +123,7 @@ def _write(message: Json, ids: HistoryIds) -> Json:
     return message if is_same else {**message, "content": kept}
 
 
-def _shape(block: Any, ids: HistoryIds) -> Any:
+def _shape(block: object, ids: HistoryIds) -> object:
     if not isinstance(block, dict):
         return block
     if citations := get_list(block, "citations"):

@@ -273,7 +273,7 @@ def _read_tokens(usage: Json, *, hour: bool) -> Reported:
     fresh: Any = usage.get("input_tokens")
     output: Any = usage.get("output_tokens")
     cached: Any = usage.get("cache_read_input_tokens") or 0
-    written: Any = usage.get("cache_creation_input_tokens") or 0
+    written: object = usage.get("cache_creation_input_tokens") or 0
     creation = get_object(usage, "cache_creation")
     short: Any = creation.get("ephemeral_5m_input_tokens") or 0
     long: Any = creation.get("ephemeral_1h_input_tokens") or 0

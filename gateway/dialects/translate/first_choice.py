@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from gateway.base.errors import UndeliverableReply
 from gateway.base.usage import count_text
@@ -49,10 +49,10 @@ class Contents:
     text: str
     sources: list[Json]
     """The pages that the text is based on."""
-    media: list[Any]
+    media: list[object]
     """Pictures and recordings."""
     refusal: str
-    calls: list[Any]
+    calls: list[object]
 
 
 def read_contents(message: Json) -> Contents:
@@ -68,7 +68,7 @@ def read_contents(message: Json) -> Contents:
     )
 
 
-def read_call(call: Any) -> tuple[str, str, str]:
+def read_call(call: object) -> tuple[str, str, str]:
     """Read the id, the name and the arguments of a whole call, which was repaired."""
     match call:
         case {"id": str(identity), "function": {"name": str(name)} as function} if name:
@@ -124,7 +124,7 @@ class _Text:
 class _Media:
     """A picture or a recording that waits."""
 
-    made: Any
+    made: object
 
 
 class FirstChoiceWriter(EventWriter):
@@ -295,7 +295,7 @@ class FirstChoiceWriter(EventWriter):
         """Add sources of the text."""
 
     @abstractmethod
-    def _write_media(self, media: Any) -> None:
+    def _write_media(self, media: object) -> None:
         """Write a picture or a recording."""
 
     @abstractmethod

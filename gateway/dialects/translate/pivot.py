@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from gateway.base.errors import BadRequest
 from gateway.base.money import WEB_SEARCH
@@ -33,7 +33,7 @@ CARRIED: Final = frozenset(
     }
 )
 """Fields of chat callers that both translations carry over."""
-REFUSED: Final[Mapping[str, tuple[Any, ...]]] = {
+REFUSED: Final[Mapping[str, tuple[object, ...]]] = {
     **dict.fromkeys(("audio", "moderation", SEARCH_OPTIONS), ()),
     "logit_bias": ({},),
     "logprobs": (False,),
@@ -65,7 +65,7 @@ def open_request(
     request: CompletionRequest,
     target: Target,
     known: frozenset[str],
-    refused: Mapping[str, tuple[Any, ...]],
+    refused: Mapping[str, tuple[object, ...]],
 ) -> Field:
     """Return the body without nulls, its history opened. Raises BadRequest for unknown fields."""
     # In chat null means absent; other dialects refuse it in many fields.

@@ -187,7 +187,7 @@ _NAMED: Final = (*_DEFINITIONS, "properties")
 _TAKEN_UNIONS: Final = ("anyOf", "allOf")
 
 
-def adapt_schema(schema: Any) -> Any:
+def adapt_schema(schema: object) -> object:
     """Return a schema that Anthropic accepts; values other than objects are returned unchanged."""
     if type(schema) is not dict:
         return schema
@@ -219,7 +219,7 @@ def _read_kinds(schema: Json) -> list[Any]:
     return [one for one in kinds if isinstance(one, str)]
 
 
-def _say_in_words(left: Json, description: Any) -> Json:
+def _say_in_words(left: Json, description: object) -> Json:
     """Describe in words what cannot be enforced, so that the model may still follow it."""
     said = "{" + ", ".join(f"{key}: {value}" for key, value in left.items()) + "}"
     return {"description": f"{description}\n\n{said}" if description is not None else said}
@@ -234,19 +234,19 @@ def _adapt_inner(key: str, value: Any) -> Any:
     return adapt_schema(value) if key == "items" else value
 
 
-def _is_object(value: Any) -> bool:
+def _is_object(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     return isinstance(value, list)
 
 
-def _is_primitive(value: Any) -> bool:
+def _is_primitive(value: object) -> bool:
     return isinstance(value, str | int | float | bool | None)
 
 
-def _is_enum(value: Any) -> bool:
+def _is_enum(value: object) -> bool:
     return isinstance(value, list) and value != [] and all(map(_is_primitive, value))
 
 
@@ -275,7 +275,7 @@ _NEVER_STRICT: Final = frozenset(
 _SAYS_KIND: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 
 
-def is_strict(schema: Any) -> bool:
+def is_strict(schema: object) -> bool:
     """Return whether each schema in this one says its kind, and each object is closed and whole.
 
     The answer may be no where it could be yes: then the tool is sent, and is not strict.

@@ -74,7 +74,7 @@ def _check_both(first: Check | None, then: Check) -> Check:
     if first is None:
         return then
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         first(name, value)
         then(name, value)
 
@@ -105,7 +105,7 @@ def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
     return body
 
 
-def _read_mended(data: bytes, error: orjson.JSONDecodeError) -> Any:
+def _read_mended(data: bytes, error: orjson.JSONDecodeError) -> object:
     """Parse a body with halves of characters; `error` is that of the body as it is. Raises BadRequest."""
     # A model that is cut within an emoji writes one, and the history repeats it.
     if may_mend(data):
@@ -128,7 +128,7 @@ _CONVERSATIONS: Final = {
 """The fields of a conversation: the other API's, and where that one is sent to."""
 
 
-def dump_request(value: Any) -> bytes:
+def dump_request(value: object) -> bytes:
     """Write JSON for the upstream. Raises BadRequest for values that can be read but not written."""
     try:
         return orjson.dumps(value)
@@ -200,7 +200,9 @@ class Field:
             raise missing(self.name)
         return self.read_string()
 
-    def check_fields(self, known: Container[str], refused: Mapping[str, tuple[Any, ...]]) -> None:
+    def check_fields(
+        self, known: Container[str], refused: Mapping[str, tuple[object, ...]]
+    ) -> None:
         """Check the fields of a request against a translation's tables.
 
         `refused` lists the values without effect; other values raise BadRequest.
@@ -235,7 +237,7 @@ def maybe_kind(part: Any) -> str | None:
     return kind
 
 
-def refuse_part(name: str, part: Any) -> BadRequest:
+def refuse_part(name: str, part: object) -> BadRequest:
     """Make the error for a part that is no object, has no type, or is a text without text."""
     if not isinstance(part, dict):
         return wrong_type(name, "an object", part)
@@ -272,12 +274,12 @@ def check_number(least: int, most: int) -> Check:
     return _make_check((float, int), "a number", "decimal", least, most)
 
 
-def check_strings(name: str, value: Any, expected: str = "an array of strings") -> None:
+def check_strings(name: str, value: object, expected: str = "an array of strings") -> None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise wrong_type(name, expected, value)
 
 
-def check_word(name: str, value: Any, words: Collection[str]) -> None:
+def check_word(name: str, value: object, words: Collection[str]) -> None:
     """Check a string of which a few are known. Null is a field that is missing."""
     if value is None:
         raise missing(name)
@@ -301,7 +303,7 @@ def _out_of_range(kind: str, name: str, value: float, least: int, most: int) -> 
     )
 
 
-def wrong_type(name: str, expected: str, value: Any) -> BadRequest:
+def wrong_type(name: str, expected: str, value: object) -> BadRequest:
     return BadRequest(
         f"Invalid type for '{name}': expected {expected}, but got {_KINDS[type(value)]} instead.",
         param=name,

@@ -245,7 +245,7 @@ def _is_too_deep(data: bytes) -> bool:
     return False
 
 
-def dumps_lenient(value: Any) -> bytes:
+def dumps_lenient(value: object) -> bytes:
     """Write the result of `maybe_loads`, lone surrogates as escapes."""
     try:
         return orjson.dumps(value)
@@ -272,7 +272,7 @@ def get_list(body: Mapping[str, Any], key: str) -> list[Any]:
     return value if type(value) is list else []
 
 
-def get_text(body: Mapping[str, Any], key: str) -> str:
+def get_text(body: Mapping[str, object], key: str) -> str:
     """Return a member that should be a string; an empty one for anything else."""
     value = body.get(key)
     return value if type(value) is str else ""
@@ -302,7 +302,7 @@ def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
 
 
 def maybe_replace(
-    text: bytes, key: str, old: str, new: str, wanted: dict[str, Any]
+    text: bytes, key: str, old: str, new: str, wanted: dict[str, object]
 ) -> bytes | None:
     """Change one string `key`, at any depth, from `old` to `new`, so that `text` reads as `wanted`."""
     if old == new:
@@ -310,7 +310,7 @@ def maybe_replace(
     return next((one for one, read in _iter_edits(text, key, old, new) if read == wanted), None)
 
 
-def _iter_edits(text: bytes, key: str, old: str, new: str) -> Iterator[tuple[bytes, Any]]:
+def _iter_edits(text: bytes, key: str, old: str, new: str) -> Iterator[tuple[bytes, object]]:
     """Find `"key":"old"` and yield `text` with it changed, and as what it reads, for each place.
 
     A hit is always a key or its end, since inside a string its quotes were escaped.

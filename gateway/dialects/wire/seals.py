@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -58,7 +58,7 @@ def join_seals(seals: list[str]) -> str:
     return _SEPARATOR.join(filter(None, seals))
 
 
-def open_seals(sealed: object, tag: str) -> list[Any]:
+def open_seals(sealed: object, tag: str) -> list[object]:
     """Return the states in a text that were sealed for the provider of a tag, in order."""
     if not isinstance(sealed, str) or not tag:
         return []
@@ -80,7 +80,7 @@ def split_id(identity: str) -> tuple[str, str]:
     return (own, f"{ANY_TAG}{found[1]}.{_OURS}{found[2]}") if found else (identity, "")
 
 
-def _maybe_unpack(packed: str) -> Any:
+def _maybe_unpack(packed: str) -> object:
     """Read a state; return None if it is malformed or has far more values than a state."""
     try:
         text = urlsafe_b64decode(packed + "=" * (-len(packed) % 4))

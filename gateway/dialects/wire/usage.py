@@ -88,7 +88,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
     told = _sort(usage)
     given: Any = told.get("input")
     made: Any = told.get("output")
-    total: Any = told.get("total")
+    total: object = told.get("total")
     details: Json = held if type(held := told.get("details")) is dict else {}
     made_details: Json = held if type(held := told.get("output_details")) is dict else {}
     within = _sort(details) if details else details
@@ -143,7 +143,7 @@ def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
     """Read the tokens written to a cache: in all, for 5 minutes, and for an hour."""
     lasting = _sort(get_object(told, "lifetimes") or get_object(within, "lifetimes")) or told
     short, long = lasting.get("written_5m"), lasting.get("written_1h")
-    written: Any = within.get("written") or told.get("written") or lasting.get("written") or 0
+    written: object = within.get("written") or told.get("written") or lasting.get("written") or 0
     if not written and "x_details" in usage:
         # Qwen alone reports them for each of a reply's turns.
         turns = (one for one in get_list(usage, "x_details") if type(one) is dict)
@@ -181,7 +181,9 @@ def _find_beside(
     return cached, written
 
 
-def _split_written(written: int, short: Any, long: Any, *, hour: bool) -> tuple[int, int, bool]:
+def _split_written(
+    written: int, short: object, long: object, *, hour: bool
+) -> tuple[int, int, bool]:
     """Divide cache writes by how long they last; tell whether that is a guess."""
     # The request asked for an hour, which costs more, and the reply does not say less.
     if hour and short is None and long is None:

@@ -205,7 +205,7 @@ _REPLACED: Final = re.compile(r"[{}<>]")
 _WHOLE_ADDRESS: Final = re.compile(r"https?://[^\s@\\]+", re.IGNORECASE)
 
 
-def _judge_base(address: Any, problem: str) -> str:
+def _judge_base(address: object, problem: str) -> str:
     """Refuse an address with a variable, or of an endpoint, whose path is added to a base."""
     # Whatever the problem is: of an endpoint's address with a query more can be said.
     if not isinstance(address, str):
@@ -263,7 +263,7 @@ def _judge_price(amount: object, problem: str) -> str:
     return f"{problem}. Is it the price of one token? Write that of a million"
 
 
-_JUDGES: Final[Mapping[Callable[..., object], Callable[[Any, str], str]]] = {
+_JUDGES: Final[Mapping[Callable[..., object], Callable[[object, str], str]]] = {
     secrets.provider_key: _judge_key,
     settings.price: _judge_price,
     values.aliases: _judge_aliases,

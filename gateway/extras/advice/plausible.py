@@ -64,7 +64,7 @@ _PER_USE: Final[Mapping[str, Sequence[tuple[int | Decimal, str]]]] = {
 """The same of other amounts."""
 
 
-def judge_model(place: Place, raw: Mapping[str, Any], model: Model, currency: str) -> list[str]:
+def judge_model(place: Place, raw: Mapping[str, object], model: Model, currency: str) -> list[str]:
     """Return what is doubtful in a model's prices. Raises ConfigError for what cannot be meant."""
     told = {name: raw.get(name, SETTINGS["models.ID"][name].default) for name in TOLD}
     found = [*_list_doubts(place, told, model.unit, currency)]
@@ -74,7 +74,7 @@ def judge_model(place: Place, raw: Mapping[str, Any], model: Model, currency: st
 
 
 def _list_doubts(
-    place: Place, told: Mapping[str, Any], unit: str, currency: str
+    place: Place, told: Mapping[str, object], unit: str, currency: str
 ) -> Iterator[tuple[ConfigError, bool]]:
     """Yield each doubt about a model's prices and costs, which are well formed, and whether it is refused."""
     tables = [*_list_tables(told)]

@@ -86,7 +86,7 @@ def _cut_index(name: str) -> str:
 _INDEX: Final = re.compile(r"[\[.]")
 
 
-def _refuse(name: str, _value: Any = None) -> None:
+def _refuse(name: str, _value: object = None) -> None:
     raise fields.unsupported(
         name,
         ". Send the recording itself as 'file'; 'model', 'response_format' and 'stream' are texts.",
@@ -169,7 +169,7 @@ class TranscriptsUpstream(ServiceUpstream, EventUpstream):
         return TranscriptReader()
 
 
-def _report(usage: Any, duration: Any, expected: Expected) -> Reported:
+def _report(usage: object, duration: object, expected: Expected) -> Reported:
     """Report tokens or seconds, as the model is priced."""
     told = usage if type(usage) is dict else {}
     seconds = _read_seconds(told.get("seconds")) or _read_seconds(duration)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from gateway.base.money import Tokens
 from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
@@ -158,7 +158,7 @@ class CompletionStream(ChatStream):
     _open_reader = CompletionReader
     __slots__ = ()
 
-    def _count_text(self, choices: list[Any]) -> int:
+    def _count_text(self, choices: list[object]) -> int:
         return _count_text(choices, "delta")
 
     def _convert(self, block: bytes, chunk: Json) -> bytes:
@@ -178,7 +178,7 @@ class CompletionStream(ChatStream):
         return str(upstream_id) if has_id else f"cmpl-{self._context.request_id}"
 
 
-def _count_text(choices: list[Any], key: Literal["message", "delta"]) -> int:
+def _count_text(choices: list[object], key: Literal["message", "delta"]) -> int:
     """Count the UTF-8 bytes of completions, which have the form of chat at some providers."""
     texts = [one.get("text") for one in choices if type(one) is dict]
     return count_text(*texts) + count_choices_text(choices, key)

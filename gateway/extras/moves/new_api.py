@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from gateway.base.money import MILLION
 from gateway.dialects.wire.records import DEFAULT_KIND
@@ -145,7 +145,7 @@ def adopt(files: Sequence[Path]) -> Draft:
     """Make a draft of channels and options, in one file or in several. Raises NotFound, Refused."""
     draft = Draft(f"gateway adopt new-api {' '.join(one.name for one in files)}")
     channels: list[Json] = []
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     total = 0
     for file in files:
         raw = parse_json(file, read_file(file))
@@ -197,12 +197,12 @@ def _find_total(raw: object) -> int:
     return max(told, _find_total(raw.get("data")))
 
 
-def _find_options(raw: object) -> dict[str, Any]:
+def _find_options(raw: object) -> dict[str, object]:
     """Return the options of an export by their names."""
     if isinstance(raw, list):
         pairs = ((one.get("key"), one.get("value")) for one in raw if isinstance(one, dict))
         return {key: _parse(value) for key, value in pairs if isinstance(key, str)}
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         if key in ("options", "data"):
             found |= _find_options(value)

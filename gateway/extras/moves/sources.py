@@ -44,7 +44,7 @@ def decode(raw: bytes, name: str) -> str:
         raise Refused(f"{name}: must be UTF-8 text; the byte at {error.start} is not") from error
 
 
-def parse_json(file: Path, text: str) -> Any:
+def parse_json(file: Path, text: str) -> object:
     """Parse JSON, with fractions as Decimal. Raises Refused."""
     try:
         return json.loads(text, parse_float=Decimal)
@@ -52,7 +52,7 @@ def parse_json(file: Path, text: str) -> Any:
         raise Refused(f"{file}: is not valid JSON") from error
 
 
-def parse_yaml(file: Path, text: str) -> Any:
+def parse_yaml(file: Path, text: str) -> object:
     try:
         import yaml
     except ImportError as error:

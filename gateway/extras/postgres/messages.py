@@ -173,7 +173,7 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
             raise ValueError(reason)
 
 
-def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict[str, Any]:
+def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict[str, object]:
     admission = hold.admission
     return {
         "place": place,
@@ -196,7 +196,7 @@ def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict
     }
 
 
-def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[str, Any]:
+def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[str, object]:
     return {
         "place": place,
         "id": hold.admission.request_id,

@@ -68,7 +68,7 @@ class RerankCaller(Caller):
         return CompletionRequest(body, body["model"], inputs=inputs, more_tokens=more)
 
 
-def _list_documents(body: Json) -> list[Any]:
+def _list_documents(body: Json) -> list[object]:
     return next((body[name] for name in _LISTS if body.get(name)), [])
 
 

@@ -56,7 +56,7 @@ _HELD: Final = ("content", "output")
 """Members of an item that may have parts."""
 
 
-def check_input(held: Any, request: CompletionRequest, *, refers: bool) -> None:
+def check_input(held: object, request: CompletionRequest, *, refers: bool) -> None:
     if type(held) is str:
         return
     if type(held) is not list:
@@ -161,7 +161,7 @@ def _refuse_reference(name: str) -> BadRequest:
 def refuse(what: str) -> fields.Check:
     """Make the check of a field that has to be left out."""
 
-    def check(name: str, _value: Any) -> None:
+    def check(name: str, _value: object) -> None:
         raise _refuse_state(name, what)
 
     return check
@@ -170,7 +170,7 @@ def refuse(what: str) -> fields.Check:
 def refuse_true(what: str) -> fields.Check:
     """Make the check of a field that has to be false."""
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         fields.check_boolean(name, value)
         if value:
             raise _refuse_state(name, what)

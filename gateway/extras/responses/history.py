@@ -27,7 +27,7 @@ SUMMARIES: Final = frozenset({"compaction", "compaction_summary", "context_compa
 """Types of items that stand for a whole conversation, so that none can be left out."""
 
 
-def maybe_reasoning(item: Any, tag: str = "") -> Json | None:
+def maybe_reasoning(item: object, tag: str = "") -> Json | None:
     """Return an item of reasoning as its provider takes it back, tagged; None if nobody encrypted it.
 
     Without its id it stands alone: the items behind it need not follow.
@@ -39,7 +39,7 @@ def maybe_reasoning(item: Any, tag: str = "") -> Json | None:
             return None
 
 
-def maybe_phase(item: Any) -> Json | None:
+def maybe_phase(item: object) -> Json | None:
     """Return what a message says of its place in a turn (`commentary`, `final_answer`); None for others.
 
     OpenAI's models do worse if it does not come back with the message.
@@ -132,7 +132,7 @@ def _maybe_untag(item: Json, tag: str) -> Json | None:
     return item
 
 
-def _is_tagged(part: Any) -> bool:
+def _is_tagged(part: object) -> bool:
     """Return whether a part, such as what one agent says to another, was sealed behind this gateway."""
     return isinstance(part, dict) and str(part.get(KEY)).startswith(ANY_TAG)
 
@@ -168,7 +168,7 @@ def strip_tools(body: Json, target: Target) -> Json:
     return edited
 
 
-def _declares(item: Any) -> bool:
+def _declares(item: object) -> bool:
     """Return whether an item of the input declares tools."""
     return isinstance(item, dict) and isinstance(item.get("tools"), list)
 
@@ -207,5 +207,5 @@ def _refuse_forced() -> BadRequest:
 _LENIENT: Final = (None, "auto", "none")
 
 
-def _may_pass(tool: Any, target: Target) -> bool:
+def _may_pass(tool: object, target: Target) -> bool:
     return all(is_open(family, target) for family in list_families(tool))

@@ -92,7 +92,7 @@ def make_source(source: Json) -> Json:
     return {"type": "url_citation", **source}
 
 
-def read_image(media: Any) -> tuple[str, str]:
+def read_image(media: object) -> tuple[str, str]:
     """Read the format and the base64 of an image. Raises UndeliverableReply for all else."""
     url = get_object(media, "image_url").get("url") if isinstance(media, dict) else None
     media_type, data = split_data_url(url) if isinstance(url, str) else ("", "")
@@ -109,7 +109,7 @@ def make_image(identity: str, image: tuple[str, str]) -> Json:
     return {**item, "result": data, "output_format": form}
 
 
-def _read_call(call: Any, index: int, tools: dict[str, ToolName], context: ReplyContext) -> Json:
+def _read_call(call: object, index: int, tools: dict[str, ToolName], context: ReplyContext) -> Json:
     identity, flat, arguments = read_call(call)
     tool = tools.get(flat, ToolName(flat))
     item = make_call(tool, index, identity, context)
