@@ -7,13 +7,12 @@ import signal
 import socket
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Final
 
 import pytest
 
 from gateway.admin import asking, fields, views
-from gateway.admin.fields import describe, name_process
+from gateway.admin.fields import name_process
 from gateway.base.times import unix_ms
 from gateway.config.records import Reload
 from gateway.ledger.budget_records import BudgetStanding
@@ -25,35 +24,6 @@ from tests.ledger.kit import make_place
 from tests.support.rows import each_row
 
 # ---- records as JSON ----------------------------------------------------------------------------
-
-
-def test_the_suffix_of_a_name_tells_its_unit() -> None:
-    record = SimpleNamespace(
-        id="x", cap_nano=1_500_000_000, open_nano=None, ended_ms=0, left_ms=None
-    )
-    assert describe(record, "id", "cap_nano", "open_nano", "ended_ms", "left_ms") == {
-        "id": "x",
-        "cap": "1.50",
-        "cap_nano": 1_500_000_000,
-        "open": None,
-        "open_nano": None,
-        "ended": "1970-01-01T00:00:00.000Z",
-        "left": None,
-    }
-
-
-def test_a_key_is_shown_with_its_terms_and_its_models_in_order() -> None:
-    terms = KeyTerms(("b", "a"), 1, 2, 3, "laptop", 4, 5)
-    shown = views.KEY.describe(KeyView("key_1", "alice", "sk-ru-…a1b2", terms, 6, 7, None, 8, None))
-    assert list(shown) == [
-        "id", "account", "name", "display", "models", "requests_per_minute", "tokens_per_minute",
-        "concurrency", "cap", "cap_nano", "spent", "spent_nano", "created", "expires", "revoked",
-        "last_used", "replaced_by", "budget",
-    ]  # fmt: skip
-    assert shown["models"] == ["a", "b"]
-    assert (shown["requests_per_minute"], shown["cap_nano"], shown["spent_nano"]) == (1, 4, 6)
-    anything = KeyView("key_1", "alice", "sk-ru-…a1b2", KeyTerms(), 0, 0, None, None, None)
-    assert views.KEY.describe(anything)["models"] is None
 
 
 @pytest.mark.parametrize(("name", "told"), [(None, " a month"), ("team", " a month, team")])

@@ -91,6 +91,10 @@ def ask_page(query: Mapping[str, str], *kinds: type) -> Page:
     return read_page(request, *kinds)
 
 
+def read_limit(query: dict[str, str]) -> int:
+    return ask_page(query, int).limit
+
+
 def read_cursor(sent: str) -> object:
     """Read the cursor of a list, which is the position of its last row."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,19 +99,6 @@ def read(answer: Answer) -> tuple[bool, Any]:
     body = answer.body if isinstance(answer.body, bytes) else orjson.dumps(answer.body)
     assert answer.headers in ({}, {"Idempotent-Replay": "true"})
     return bool(answer.headers), orjson.loads(body)
-
-
-async def test_a_hundred_at_once_have_one_effect(place: Place) -> None:
-    """Requests through two connections in two threads, like two processes serving the console."""
-    async with open_books_thread(place.path) as second:
-        threads = (place.thread, second) * 50
-        answers = await asyncio.gather(*(place.send("race", thread=one) for one in threads))
-    assert [repeated for repeated, _ in answers].count(True) == 99
-    assert [body for _, body in answers] == [answers[0][1]] * 100
-    assert answers[0][1]["entry"]["amount"] == "5.00"
-    assert place.count_credits() == 1
-    balance = "SELECT balance_nano FROM accounts WHERE name = 'own'"
-    assert query(place.path, balance) == [(5 * 10**9,)]
 
 
 async def test_a_key_is_of_one_account_route_and_body(place: Place) -> None:

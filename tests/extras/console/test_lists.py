@@ -8,8 +8,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -19,8 +18,7 @@ from aiohttp import web
 from gateway.admin import views
 from gateway.base.times import DAY_MS
 from gateway.extras.console.callers import API_HEADERS
-from gateway.extras.console.lists import Page, stream_csv
-from gateway.extras.console.routes import Answer
+from gateway.extras.console.lists import stream_csv
 from gateway.extras.reports.views import CALL
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
@@ -29,55 +27,13 @@ from tests.extras.console.calls import NOON_MS
 from tests.extras.console.handler_kit import make_request, open_books_thread
 from tests.extras.console.history import guard, open_history, read_csv
 from tests.extras.console.kit import API, Console, read_pages
-from tests.extras.console.plain import ask_page, read_cursor
+from tests.extras.console.plain import read_cursor
 from tests.ledger.contract.kit import until
 from tests.support.rows import each_row
 
 on_one_loop = pytest.mark.asyncio(loop_scope="module")
 
 # ---- pages ---------------------------------------------------------------------------------------
-
-NAMES = ("ä", "b,c", 'd"e', "f g", "h")
-
-
-def answer(page: Page, rows: list[str]) -> tuple[dict[str, Any], Answer]:
-    found = page.answer(
-        "things", rows, lambda row: {"name": row}, lambda row: (row, len(row)), count=5
-    )
-    assert isinstance(found.body, dict)
-    return found.body, found
-
-
-@each_row("limit", [1, 2, 3, 4, 5, 6, 200])
-def test_cursors_and_links_lead_through_all_rows(limit: int) -> None:
-    query = {"limit": str(limit), "search": "a&b=c ü"}
-    seen: list[str] = []
-    while True:
-        page = ask_page(query, str, int)
-        first = 0 if page.after is None else NAMES.index(str(page.after[0])) + 1
-        body, found = answer(page, list(NAMES[first : first + page.wanted]))
-        seen += [row["name"] for row in body["things"]]
-        assert len(body["things"]) <= limit
-        if body["next_cursor"] is None:
-            assert "Link" not in found.headers
-            break
-        link = found.headers["Link"]
-        assert link.startswith("<")
-        assert link.endswith('>; rel="next"')
-        assert link.isascii()
-        parts = urlsplit(link[1:].partition(">")[0])
-        assert parts.path == "/console/api/things"
-        wanted = {**query, "cursor": body["next_cursor"]}
-        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        assert query == wanted
-    assert seen == list(NAMES)
-
-
-def test_a_page_is_50_rows_unless_said_otherwise() -> None:
-    page, large = ask_page({}, int), ask_page({"limit": "200", "cursor": ""}, int)
-    assert (page.limit, page.after, large.limit, large.after) == (50, None, 200, None)
-    body, found = answer(page, [])
-    assert (body, found.headers) == ({"count": 5, "things": [], "next_cursor": None}, {})
 
 
 def test_a_cursor_of_lists_in_lists_is_refused_however_deep() -> None:

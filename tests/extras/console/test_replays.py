@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from gateway.extras.console.replays import OtherRequest, RepeatableRequest, ReplayBook, StoredReply
+from gateway.extras.console.replays import RepeatableRequest, ReplayBook, StoredReply
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
 from tests.ledger.player import Clock
@@ -34,22 +34,6 @@ def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: Books) -> None:
     assert ReplayBook(books).run_once(REPEATABLE, credit) == (StoredReply(201, b"reply"), False)
     assert ReplayBook(books).run_once(REPEATABLE, fail) == (StoredReply(201, b"reply"), True)
     assert books.accounts.read("a").balance_nano == 1005
-
-
-@pytest.mark.parametrize(
-    ("account_id", "route", "key"), [(2, "/route", "key"), (1, "/other", "key"), (1, "/route", "k")]
-)
-def test_an_idempotency_key_is_of_one_account_and_route(
-    books: Books, account_id: int, route: str, key: str
-) -> None:
-    books.accounts.create("b", credit_nano=0, operator=False)
-    ReplayBook(books).run_once(REPEATABLE, lambda: StoredReply(200, b"first"))
-    other = RepeatableRequest(str(account_id), route, key, b"r" * 32)
-    assert ReplayBook(books).run_once(other, lambda: StoredReply(200, b"second"))[1] is False
-    with pytest.raises(OtherRequest):
-        ReplayBook(books).run_once(
-            RepeatableRequest("1", "/route", "key", b"o" * 32), lambda: StoredReply(200, b"")
-        )
 
 
 def run_once(books: Books) -> StoredReply:

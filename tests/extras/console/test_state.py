@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +36,6 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sql.books import Books
 from tests.extras.console.handler_kit import make_post, open_books_thread
-from tests.extras.console.kit import Console
 from tests.support.rows import each_row
 
 ACTOR = Actor("alice", "192.0.2.1")
@@ -120,15 +117,6 @@ async def test_the_time_in_the_queue_counts_as_waiting_for_the_lock(
     for _ in range(2):
         await thread.run(ACTOR, lambda _: None)
     assert waits == [LOCK_WAIT_MS - 250, MIN_LOCK_WAIT_MS]
-
-
-@contextlib.contextmanager
-def locked(console: Console) -> Iterator[None]:
-    """Hold the database's write lock, like another process in the middle of a change."""
-    with contextlib.closing(sqlite3.connect(console.database, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
 
 
 async def test_closing_waits_for_what_was_submitted(path: Path, tmp_path: Path) -> None:

@@ -9,22 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.base.errors import BadRequest, InvalidKey, UpstreamError
+from gateway.base.errors import BadRequest, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.prices import BillTerms
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.wire.records import Inputs, ReplyContext
-from gateway.extras.embeddings.dialect import (
-    MAX_FRAME_BYTES,
-    MAX_VECTOR_BYTES,
-    STAND_IN,
-    maybe_find_vectors,
-    pack_vectors,
-)
-from gateway.extras.services.inputs import MAX_INPUTS
+from gateway.dialects.wire.records import ReplyContext
+from gateway.extras.embeddings.dialect import MAX_FRAME_BYTES, maybe_find_vectors, pack_vectors
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
-from tests.support.formats import CALLERS, SERVICES
+from tests.support.formats import SERVICES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
@@ -32,19 +25,6 @@ EMBEDDINGS: Final = SERVICES["embeddings"]
 
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 vectors = st.lists(st.lists(floats, max_size=5), min_size=1, max_size=5)
-
-
-@each_row("packed", [False, True])
-@each_row("indent", [None, 2])
-def test_what_is_between_first_and_last_is_cut_out(indent: int | None, packed: bool) -> None:
-    value = embeddings(packed=packed)
-    text = json.dumps(value, indent=indent).encode()
-    found = maybe_find_vectors(text)
-    assert found is not None
-    begin, end = found
-    assert text[begin : begin + 1] + text[end - 1 : end] == (b'""' if packed else b"[]")
-    stands = {"object": "embedding", "index": 0, "embedding": STAND_IN}
-    assert EMBEDDINGS.upstream.parse(text) == value | {"data": [stands]}
 
 
 @fuzz(100)
@@ -57,41 +37,7 @@ def test_floats_become_base64_of_float32(wanted: list[list[float]]) -> None:
     assert [one["index"] for one in told["data"]] == list(range(len(wanted)))
 
 
-@each_row(
-    "text",
-    [
-        b"[1,null]",
-        b'["a"]',
-        b"[[1]]",
-        b"[1e300]",
-        b"[NaN]",
-        b"[1,",
-        b'[1],"embedding":"AAAA"',
-        b"[" + b"1," * (MAX_VECTOR_BYTES // 2) + b"1]",
-    ],
-)
-def test_what_are_no_numbers_is_an_upstreams_error(text: bytes) -> None:
-    with pytest.raises(UpstreamError):
-        pack_vectors(text)
-
-
 CALLER = EMBEDDINGS.caller
-
-
-def test_inputs_are_no_more_than_so_many() -> None:
-    """An array of tokens is one input."""
-    for value, count in ((["a"] * MAX_INPUTS, MAX_INPUTS), ([1] * (MAX_INPUTS + 1), 1)):
-        request = CALLER.parse_request(dump({"model": "m", "input": value}))
-        assert request.inputs == Inputs(count, len(value))
-    with pytest.raises(BadRequest, match="array too long"):
-        CALLER.parse_request(dump({"model": "m", "input": ["a"] * (MAX_INPUTS + 1)}))
-
-
-def test_errors_and_headers_are_those_of_chat() -> None:
-    chat, error = CALLERS["chat"], InvalidKey()
-    assert CALLER.render_error(error, "req_1") == chat.render_error(error, "req_1")
-    assert CALLER.reply_headers("req_1") == chat.reply_headers("req_1")
-    assert CALLER.limit_headers([], 0) == chat.limit_headers([], 0)
 
 
 @fuzz(200)

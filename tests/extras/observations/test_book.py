@@ -57,19 +57,6 @@ async def test_a_call_is_found_with_its_failures(place: Place) -> None:
         assert told.lines[2][1] == "status 400 (type t, code c, param p) at https://api/v1/chat"
 
 
-async def test_a_refused_request_is_found_in_the_place_of_a_receipt(place: Place) -> None:
-    place.seed()
-    request_id = make_request_id(NOW_MS)
-    async with place.serve() as ledger:
-        observe(ledger).note_refusal(1, "model_not_found", "", request_id, named="m")
-    with place.open_books(now_ms=NOW_MS) as books:
-        found = books.receipts.find(request_id)
-        assert isinstance(found, RequestNotes)
-        assert (found.members["state"], found.members["model"]) == ("refused", "m")
-        with pytest.raises(NotFound, match="no request that was refused"):
-            books.receipts.find(request_id, account_id=2)
-
-
 async def test_a_refused_request_is_told_with_its_key_and_why(place: Place) -> None:
     place.seed()
     with place.open_books(now_ms=NOW_MS) as books:

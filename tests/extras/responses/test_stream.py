@@ -32,7 +32,6 @@ from tests.extras.responses.kit import (
     read_events,
 )
 from tests.streams import Stream
-from tests.support.formats import UPSTREAMS
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
@@ -42,11 +41,6 @@ EXPECTED = make_context().expected
 
 def event(body: Any, name: str = "") -> Event:
     return Event(name, dumps_lenient(body), (), canonical=False)
-
-
-def test_a_response_is_read() -> None:
-    reply = make_response(message("Hi"), error=None)
-    assert UPSTREAMS["responses"].parse(dumps_lenient(reply)) == reply
 
 
 @each_row("kind", ["completed", "incomplete"])
@@ -117,15 +111,6 @@ def test_searches_are_counted_once_and_even_if_only_the_last_event_has_them() ->
     response = make_response(search, search)
     reader.read(event({"type": "response.completed", "response": response}))
     assert reader.read_report(EXPECTED).tool_calls == {"web_search": 2}
-
-
-def test_the_end_of_an_oversized_event_may_have_the_usage() -> None:
-    reader = ResponsesReader()
-    reader.read_end(b"", None)
-    assert (reader.begun, reader.finished) == (True, False)
-    reader.read_end(b"", USAGE)
-    assert reader.finished
-    assert reader.read_report(EXPECTED).tokens == Tokens(9, output=3)
 
 
 CREATED = {"type": "response.created", "response": make_response(status="in_progress")}

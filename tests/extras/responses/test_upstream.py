@@ -12,9 +12,8 @@ from gateway.base.prices import UNSAID, BillTerms
 from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.exchanges import feed_reply
 from gateway.extras.responses.replay import replay_response
-from gateway.extras.responses.stream import find_tool, is_made, read_items, read_responses_usage
+from gateway.extras.responses.stream import read_responses_usage
 from gateway.extras.responses.upstream import ResponsesUpstream
-from tests.dialects.chat.kit import Json
 from tests.extras.responses.kit import TAG, call, make_context, make_response, message, read_events
 from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
@@ -100,16 +99,6 @@ def test_a_reply_that_says_no_end_is_cut_short() -> None:
         EXCHANGE.read_reply(json.dumps(make_response(status="queued")).encode(), make_context())
 
 
-def test_searches_and_the_tier_are_reported() -> None:
-    search = {"type": "web_search_call", "action": {"type": "search"}}
-    reply = make_response(search, search, service_tier="priority")
-    report = UPSTREAM.read_report(reply, make_context().expected)
-    assert (report.tool_calls, report.terms) == ({"web_search": 2}, BillTerms("priority"))
-    assert UPSTREAM.has_content(make_response(search))
-    assert UPSTREAM.has_content(make_response(message("Hi")))
-    assert not UPSTREAM.has_content(make_response(message("")))
-
-
 EXPECTED = Expected(7, UsageLimits(1000, 100, 100))
 
 
@@ -117,23 +106,3 @@ def test_the_tier_and_the_calls_are_read() -> None:
     reported = read_responses_usage(None, "priority", {"web_search": 9}, EXPECTED)
     assert (reported.terms, reported.tool_calls) == (BillTerms("priority"), {"web_search": 9})
     assert read_responses_usage(None, None, {}, EXPECTED).terms is UNSAID
-
-
-def test_items_that_bring_more_than_text() -> None:
-    assert [is_made(one) for one in (message(""), {"type": "reasoning"}, call())] == [
-        False,
-        False,
-        True,
-    ]
-    assert read_items({"output": [message("a"), 1]}) == [message("a")]
-    assert read_items({"output": None}) == []
-
-
-@each_row(
-    ("action", "charged"),
-    [({"type": "search"}, True), (None, True), ({"type": "open_page"}, False)],
-)
-def test_a_search_is_charged_and_a_page_opened_is_not(action: Json | None, charged: bool) -> None:
-    found = find_tool({"type": "web_search_call", "action": action})
-    assert found == ("web_search" if charged else None)
-    assert find_tool(message("x")) is None
