@@ -16,14 +16,17 @@ import pytest
 
 from gateway.api.admission import find_similar
 from gateway.api.paths import clean_path
-from gateway.base.errors import UndeliverableReply, UpstreamError
+from gateway.base.errors import InsufficientBalance, UndeliverableReply, UpstreamError
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.translate.first_choice import Call
 from gateway.dialects.translate.schemas import shape_root
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.records import Json
 from gateway.extension import find_extras
-from gateway.ledger.serving.memory import check_admission
+from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import MAX_INTEGER
+from gateway.ledger.serving.memory import check_admission, take_hold
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.keys import KeyRing
 from gateway.upstream.providers import Breaker
@@ -105,10 +108,16 @@ def cut_message(chars: int) -> None:
     assert len(error.message) == chars
 
 
+def spend(nano: int) -> None:
+    line = Line("k", spent_nano=nano)
+    take_hold(Key("k", Account(1, "a", False, MAX_INTEGER), KeyTerms(), line), admission())
+
+
 LIMITS: Final[list[tuple[int, Callable[[int], None], type[Exception]]]] = [
     (16 << 10, read_chunk_line, BadResponse),
     (8 << 20, collect_reasoning, UndeliverableReply),
     (8 << 20, replay_reply, UndeliverableReply),
+    (8 * 10**18 - 1, spend, InsufficientBalance),
     (8, judge_call, AssertionError),
     (8, shape_nested, AssertionError),
     (256, combine_roots, AssertionError),
@@ -130,6 +139,28 @@ def test_the_limit_is_served_and_one_more_is_not(
     use(most)
     with pytest.raises(refused):
         use(most + 1)
+
+
+FIGURES: Final = {
+    "api.aiohttp_insides.UNWANTED_SECONDS": 1,
+    "api.completions.RAISE_SECONDS": 1,
+    "api.completions.USAGE_SECONDS": 2,
+    "api.lingering.LINGER_BYTES": 64 << 20,
+    "api.lingering.LINGER_SECONDS": 30,
+    "api.state.LOOKUPS_PER_MINUTE": 600,
+    "api.state.MAX_FAILURES": 20,
+    "ledger.serving.writer.PROVEN_SECONDS": 1,
+    "upstream.attempt.MAX_FETCHED_BYTES": 1 << 20,
+    "upstream.dial.MAX_CONTEXTS": 16,
+    "upstream.forwarder.ERROR_BODY_SECONDS": 5,
+    "upstream.resolver.PATIENCE_SECONDS": 0.5,
+}
+"""Limits that tests of their folder take by name or make small, as real ones would take long to reach."""
+
+
+@each_row(("name", "figure"), FIGURES.items())
+def test_limits_that_are_dear_to_reach_have_their_figures(name: str, figure: float) -> None:
+    assert read_bound(name) == figure
 
 
 TEXTS: Final = [path.read_text("utf-8") for path in DOCUMENTS]

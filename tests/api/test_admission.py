@@ -14,7 +14,7 @@ import pytest
 from multidict import CIMultiDict
 
 from gateway.api import keys
-from gateway.api.admission import AFFINITY_CHARS, Completion, Prepared, _choose_writable, find_model
+from gateway.api.admission import Completion, Prepared, _choose_writable, find_model
 from gateway.api.keys import explain_end
 from gateway.api.limits import Bucket
 from gateway.api.state import LOOKUPS_PER_MINUTE
@@ -42,6 +42,8 @@ from tests.support.replies import completion, json_reply
 from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.stage import Stage
+
+AFFINITY_CHARS = 256
 
 CALL = make_call()
 MODEL = Model("m", "o", (), 100, 100, None, 0, FREE_OF_CHARGE, frozenset())

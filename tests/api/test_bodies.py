@@ -14,20 +14,11 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 
-from gateway.api.bodies import (
-    LOOP_BYTES,
-    LOOP_VALUES,
-    count_body,
-    count_bytes,
-    count_reply,
-    is_large,
-    may_read,
-    parse_large,
-)
+from gateway.api.bodies import count_body, count_bytes, count_reply, is_large, may_read, parse_large
 from gateway.api.routes import make_routes
 from gateway.api.state import Gateway
 from gateway.base.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
-from gateway.base.turns import REST_SECONDS, LargeBodies
+from gateway.base.turns import LargeBodies
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
@@ -47,6 +38,8 @@ from tests.support.replies import chunked, completion, json_reply
 from tests.support.rows import each_row, told_together
 from tests.support.seed import Seed
 from tests.support.stage import Stage
+
+LOOP_BYTES, LOOP_VALUES, REST_SECONDS = 1 << 19, 3_000, 0.05
 
 MODEL = "plain/0"
 TRANSCRIPTS = "/v1/audio/transcriptions"

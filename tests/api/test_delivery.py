@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.api.bodies import LOOP_BYTES, count_bytes, count_reply
+from gateway.api.bodies import count_bytes, count_reply
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
@@ -42,6 +42,8 @@ from tests.dialects.chat.kit import (
 )
 from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
+
+LOOP_BYTES = 1 << 19
 
 JSON = dump(
     {

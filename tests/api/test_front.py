@@ -13,7 +13,6 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api.aiohttp_insides import HEAD_BYTES
 from gateway.api.bodies import defer_continue
 from gateway.api.call import Call
 from gateway.api.front import make_front, render_error
@@ -36,6 +35,8 @@ from tests.support.formats import CALLERS
 from tests.support.records import make_call
 from tests.support.rows import each_row
 from tests.support.stage import Stage
+
+HEAD_BYTES: Final = 16 << 10
 
 
 def render(error: GatewayError, dialect: str = "chat") -> tuple[Call, web.Response]:

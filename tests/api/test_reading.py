@@ -12,21 +12,15 @@ import pytest
 from aiohttp import StreamReader, web
 
 from gateway.api import lingering
-from gateway.api.aiohttp_insides import (
-    CHEAP_LINES,
-    PIECE_BYTES,
-    READ_BYTES,
-    STRANGER_BYTES,
-    TINY_BYTES,
-    TINY_CHUNKS,
-    PacedConnection,
-    Wire,
-)
+from gateway.api.aiohttp_insides import PacedConnection, Wire
 from gateway.api.bodies import has_tiny_chunks, want_body
 from gateway.api.keys import note_known
 from tests.support.client import request, send_before_reading
 from tests.support.loops import on_each_loop
 from tests.support.waiting import until
+
+CHEAP_LINES, TINY_CHUNKS, TINY_BYTES = 64, 512, 32
+PIECE_BYTES, READ_BYTES, STRANGER_BYTES = 1 << 10, 64 << 10, 16 << 10
 
 TINY: Final = b"1\r\na\r\n"
 CLOSE: Final = ("Connection", "close")

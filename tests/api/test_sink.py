@@ -18,8 +18,7 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 
-from gateway.api.bodies import SMALL_BYTES
-from gateway.api.sink import PIECE_BYTES, JsonReply, StreamSink
+from gateway.api.sink import JsonReply, StreamSink
 from gateway.base.deadlines import Clock
 from tests.api.test_bodies import make_call, make_gateway
 from tests.support import records
@@ -33,6 +32,8 @@ from tests.support.seed import Seed
 from tests.support.stage import Stage
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
+
+SMALL_BYTES, PIECE_BYTES = 64 << 10, 1 << 18
 
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"

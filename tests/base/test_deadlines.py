@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.base.deadlines import BEHIND_SECONDS, LATE_SECONDS, Clock, Ticker, limit_seconds
+from gateway.base.deadlines import Clock, Ticker, limit_seconds
 from gateway.base.errors import InternalError, Overloaded
 from gateway.base.turns import find_turns, spawn
 from tests.api.lives.loop import VirtualLoop
@@ -23,6 +23,8 @@ from tests.server.test_connections import Connection
 from tests.support.records import make_provider
 from tests.support.rows import told_together
 from tests.upstream.kit import make_attempt
+
+BEHIND_SECONDS, LATE_SECONDS = 5.0, 0.1
 
 
 @dataclass(eq=False)

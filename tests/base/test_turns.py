@@ -10,7 +10,9 @@ from functools import partial
 
 import pytest
 
-from gateway.base.turns import LINGERING, SHARE, TURN_SECONDS, Turns, find_turns, spawn
+from gateway.base.turns import LINGERING, TURN_SECONDS, Turns, find_turns, spawn
+
+SHARE = 8
 
 
 async def wait_for(event: asyncio.Event) -> None:

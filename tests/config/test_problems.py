@@ -9,10 +9,12 @@ import pytest
 from gateway.config.load import load_config, load_storage
 from gateway.config.reader import MAX_TOLD, ConfigError, Problems
 from gateway.ledger.records import DatabaseUrl
-from gateway.server.reload import MAX_NAMED, describe_changes, keep_fixed
+from gateway.server.reload import describe_changes, keep_fixed
 from tests.support.rows import each_row
 from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load
 from tests.support.stand_in import URL
+
+MAX_NAMED = 5
 
 
 @each_row(("count", "last"), [(1, "k0: no"), (MAX_TOLD, "k9: no"), (13, "and 3 more")])

@@ -8,11 +8,13 @@ from typing import Final
 import pytest
 
 from gateway.dialects.translate import first_choice
-from gateway.dialects.wire.stream import MAX_FRUITLESS, TranslatedStream
+from gateway.dialects.wire.stream import TranslatedStream
 from tests.dialects.chat.kit import DONE, Played, make_context, make_dice, play, random_slices
 from tests.support.formats import EXCHANGES
 from tests.support.fuzz import ALL_EXAMPLES
 from tests.support.rows import each_row
+
+MAX_FRUITLESS: Final = 8
 
 PAIRS: Final = [
     (caller, upstream)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import pytest
 
-from gateway.base.errors import Overloaded, UpstreamTimeout
+from gateway.base.errors import Overloaded, UpstreamError, UpstreamTimeout
 from gateway.upstream.attempt import Attempt
+from gateway.upstream.http1 import Head
 from tests.support.records import make_provider
 from tests.support.rows import each_row
 from tests.upstream.kit import TellingLife, make_attempt
@@ -25,6 +27,7 @@ PROVIDER: Final = make_provider(
 class FakeConnection:
     body_reads: int = 0
     reads: bool = True
+    served: int = 1
     errors: list[Exception] = field(default_factory=list)
 
     def fail(self, error: Exception) -> None:
@@ -99,3 +102,18 @@ async def test_a_stale_connection_is_left_alone() -> None:
     assert connection.errors == []
     with pytest.raises(UpstreamTimeout):
         attach(attempt, FakeConnection())
+
+
+async def test_a_connection_that_fails_after_two_seconds_was_no_idle_one() -> None:
+    attempt, connection = make_attempt(PROVIDER), cast("Any", FakeConnection())
+    attach(attempt, connection)
+    for seconds, stale in ((1.5, True), (2.0, False)):
+        attempt._sent = time.monotonic() - seconds
+        assert attempt.is_stale(connection) is stale
+
+
+async def test_of_an_error_64_kib_are_read() -> None:
+    refusal = make_attempt(PROVIDER).open(Head(500, {}, is_persistent=True, _lines=b""))
+    refusal.receive(b"x" * (64 << 10))
+    with pytest.raises(UpstreamError):
+        refusal.receive(b"x")

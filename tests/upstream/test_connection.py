@@ -18,17 +18,10 @@ from yarl import URL
 
 from gateway.base.errors import GatewayError, InternalError, UpstreamError
 from gateway.base.turns import TURN_SECONDS, find_turns
-from gateway.upstream.connection import (
-    BYTES_PER_LINE,
-    PIECE_BYTES,
-    SMALL_BYTES,
-    Broken,
-    Connection,
-    cut_piece,
-)
-from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
+from gateway.upstream.connection import Broken, Connection, cut_piece
+from gateway.upstream.dial import Dialer, Unreachable
 from gateway.upstream.forwarder import Pool
-from gateway.upstream.receivers import STEP_BYTES, Wants
+from gateway.upstream.receivers import Wants
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked
@@ -36,6 +29,9 @@ from tests.support.rows import each_row
 from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step, Wait
 from tests.support.waiting import until
 from tests.upstream.kit import Taker
+
+BYTES_PER_LINE, KEEPALIVE_SECONDS = 128, 60
+PIECE_BYTES, SMALL_BYTES, STEP_BYTES = 16 << 10, 2 << 10, 2 << 10
 
 REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\n\r\n{}"
 OK: Final = b"HTTP/1.1 200 OK\r\n"

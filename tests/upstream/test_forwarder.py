@@ -345,11 +345,12 @@ async def test_a_fresh_one_is_made_although_others_are_idle(places: Places) -> N
 
 
 async def test_closing_closes_what_is_idle_and_ends_the_timer() -> None:
-    pool, kept = Pool(Dialer(URL_, 5)), Kept()
+    pool, kept, loop = Pool(Dialer(URL_, 5)), Kept(), asyncio.get_running_loop()
     put(pool, kept)
+    assert pool._expiry is not None
+    assert pool._expiry.when() - loop.time() == pytest.approx(15, abs=5), "its time"
     pool.close()
     assert kept.closed
-    assert pool._expiry is not None
     assert pool._expiry.cancelled()
 
 

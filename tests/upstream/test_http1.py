@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.upstream.http1 import MANY_BYTES, BadResponse, ResponseReader
+from gateway.upstream.http1 import BadResponse, ResponseReader
 from tests.support.rows import each_row
+
+MANY_BYTES: Final = 1 << 10
 
 TOLD: Final = tomllib.loads(Path(__file__).with_name("responses.toml").read_text(encoding="utf-8"))
 CHUNKED: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -11,9 +11,11 @@ from typing import Final
 
 import pytest
 
-from gateway.upstream.resolver import FRESH_SECONDS, Address, Resolver, look_up
+from gateway.upstream.resolver import Address, Resolver, look_up
 from tests.support.rows import each_row
 from tests.support.waiting import until
+
+FRESH_SECONDS: Final = 30.0
 
 HOST: Final = "provider.test"
 OLD: Final[Address] = (socket.AF_INET, ("192.0.2.1", 80))

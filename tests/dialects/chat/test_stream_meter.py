@@ -7,7 +7,6 @@ from typing import Any
 
 from gateway.base.money import Tokens
 from gateway.dialects.chat.stream import ChatStream
-from gateway.dialects.wire.sse import MAX_EVENT_BYTES
 from tests.dialects.chat.kit import (
     BEGIN,
     DONE,
@@ -26,6 +25,8 @@ from tests.dialects.chat.kit import (
     text,
 )
 from tests.support.rows import each_row
+
+MAX_EVENT_BYTES = 1 << 20
 
 # Events beyond all measure
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.stream import ChatReader, ChatStream
-from gateway.dialects.wire.stream import MAX_FRUITLESS
 from gateway.dialects.wire.templates import Template
 from tests.dialects.chat.kit import (
     BEGIN,
@@ -28,6 +27,8 @@ from tests.dialects.chat.kit import (
 )
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
+
+MAX_FRUITLESS = 8
 
 
 def play_both(body: bytes, *, usage: bool = False, n: int = 1) -> tuple[Played, Played]:

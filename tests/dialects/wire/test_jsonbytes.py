@@ -16,8 +16,6 @@ from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
     MAX_WIDE_BYTES,
-    PIECE_BYTES,
-    STEP_BYTES,
     STRING_REST,
     bound_elements,
     count_elements,
@@ -35,6 +33,8 @@ from tests.dialects.chat.kit import make_context
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
+
+PIECE_BYTES, STEP_BYTES = 1 << 14, 1 << 16
 
 
 def test_marks_are_commas_and_opening_brackets() -> None:

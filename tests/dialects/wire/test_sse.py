@@ -13,16 +13,11 @@ from hypothesis import strategies as st
 from gateway.base.errors import GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.dialects.wire.failures import make_failure, map_status
 from gateway.dialects.wire.records import Event
-from gateway.dialects.wire.sse import (
-    SHORT_BYTES,
-    Carry,
-    find_event_end,
-    is_canonical,
-    parse_event,
-    render_event,
-)
+from gateway.dialects.wire.sse import Carry, find_event_end, is_canonical, parse_event, render_event
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
+
+SHORT_BYTES = 64
 
 ENDS = (b"\n", b"\r", b"\r\n")
 

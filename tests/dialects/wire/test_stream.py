@@ -15,12 +15,13 @@ from gateway.dialects.wire.records import Json, ReplyUsage
 from gateway.dialects.wire.sse import MAX_LINES, parse_event
 from gateway.dialects.wire.stream import (
     MAX_IDLE_BYTES,
-    MAX_IDLE_PASSED,
     MAX_TRANSLATED_EVENT_BYTES,
     TranslatedStream,
 )
 from tests.dialects.chat.kit import make_context
 from tests.support.rows import each_row
+
+MAX_IDLE_PASSED: Final = 64
 
 HI = b'data: {"say": "Hi"}\n\n'
 BYE = b'data: {"end": 1}\n\n'

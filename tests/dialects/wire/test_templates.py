@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.stream import maybe_probe, read_tool
-from gateway.dialects.wire.jsonbytes import MAX_HITS, STRING_REST, count_text_bytes
+from gateway.dialects.wire.jsonbytes import STRING_REST, count_text_bytes
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, Template, maybe_cut, maybe_learn
 from tests.dialects.chat.kit import choice, chunk, dump, event, text
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
+
+MAX_HITS = 4
 
 
 def call(arguments: str = "{", **fields: Any) -> dict[str, Any]:

@@ -12,13 +12,7 @@ import pytest
 
 from gateway.base.errors import BodyTooLarge, Overloaded, RateLimited
 from gateway.extras.count_tokens.paths import COUNT_MESSAGES
-from gateway.extras.count_tokens.serving import (
-    MAX_COUNT_BYTES,
-    MAX_COUNTS,
-    MAX_OWN_COUNTS,
-    Counting,
-    count_tokens,
-)
+from gateway.extras.count_tokens.serving import Counting, count_tokens
 from tests.support.chat import check_messages_error
 from tests.support.messages import ask, make_message
 from tests.support.process import COUNT_TOKENS
@@ -27,6 +21,8 @@ from tests.support.replies import error_reply, json_reply
 from tests.support.seed import Caller
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
+
+MAX_COUNT_BYTES, MAX_COUNTS, MAX_OWN_COUNTS = 4 << 20, 32, 8
 
 
 async def test_provider_that_cannot_count_can_still_answer(stage: Stage) -> None:

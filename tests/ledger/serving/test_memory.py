@@ -13,7 +13,6 @@ from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.memory import (
-    KEYS_BEFORE_SWEEP,
     KeyRow,
     Lack,
     Memory,
@@ -25,6 +24,8 @@ from gateway.ledger.serving.memory import (
 )
 from tests.ledger.contract.kit import admission
 from tests.support.rows import each_row
+
+KEYS_BEFORE_SWEEP = 1024
 
 DIGEST = b"d" * 32
 

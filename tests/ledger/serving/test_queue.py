@@ -11,9 +11,11 @@ from gateway.base.errors import InternalError, LedgerUnavailable
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import take_hold
-from gateway.ledger.serving.queue import MAX_ITEMS, Queue
+from gateway.ledger.serving.queue import Queue
 from tests.ledger.contract.kit import admission, settlement, void
 from tests.support.rows import each_row
+
+MAX_ITEMS = 512
 
 
 @pytest.fixture

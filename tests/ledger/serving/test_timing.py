@@ -9,13 +9,16 @@ from contextlib import closing
 import pytest
 
 from gateway.base.errors import LedgerUnavailable
-from gateway.ledger.base import COMMIT_SECONDS, Account, Aside, AsideEnd, Hold, Key, Line
+from gateway.ledger.base import Account, Aside, AsideEnd, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, take_hold
-from gateway.ledger.serving.queue import LINGER_SECONDS, MAX_ITEMS, Item, Report, RoundEnd, Store
-from gateway.ledger.serving.writer import POLL_SECONDS, RETRY_SECONDS, SHARE_SECONDS, Writer
+from gateway.ledger.serving.queue import Item, Report, RoundEnd, Store
+from gateway.ledger.serving.writer import Writer
 from tests.api.lives.loop import VirtualLoop
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
+
+COMMIT_SECONDS, LINGER_SECONDS, POLL_SECONDS = 5, 0.025, 0.25
+RETRY_SECONDS, SHARE_SECONDS, MAX_ITEMS = 0.2, 0.005, 512
 
 
 class PlayedStore(Store):

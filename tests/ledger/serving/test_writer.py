@@ -12,10 +12,9 @@ import pytest
 
 from gateway.base.errors import InternalError, LedgerUnavailable
 from gateway.base.process import ExitCode
-from gateway.base.progress import REPEAT_SECONDS
 from gateway.ledger.base import Key
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.writer import BUSY_SECONDS, RETRY_SECONDS, Health
+from gateway.ledger.serving.writer import Health
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import (
@@ -30,6 +29,8 @@ from tests.ledger.contract.kit import (
 )
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
+
+REPEAT_SECONDS, BUSY_SECONDS, RETRY_SECONDS = 60, 1, 0.2
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
 

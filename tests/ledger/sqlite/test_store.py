@@ -18,7 +18,7 @@ from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.serving.queue import LINGER_SECONDS, Item, Report
 from gateway.ledger.serving.writer import POLL_SECONDS
 from gateway.ledger.sqlite.folds import fold
-from gateway.ledger.sqlite.polls import ALARM_BYTES, LARGE_BYTES, RETRY_SECONDS, WalKeeper
+from gateway.ledger.sqlite.polls import WalKeeper
 from gateway.ledger.sqlite.schema import connect, connect_reader
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.ledger.sqlite.store import SqliteStore, is_busy
@@ -26,6 +26,8 @@ from tests.ledger.contract.kit import admission, charge, settlement, until
 from tests.ledger.faults import Faults, make_error
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.rows import each_row
+
+ALARM_BYTES, LARGE_BYTES, RETRY_SECONDS = 64 << 20, 8 << 20, 5.0
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
 
