@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -188,16 +188,17 @@ FILES: Final = {
 }
 
 
-def read_refused() -> Iterator[tuple[str, list[str]]]:
+def read_texts(*paths: Path) -> Iterator[tuple[str, list[str]]]:
     """Return each text, and the lines that are said of it."""
-    for path in REFUSED:
+    for path in paths:
         first: list[str] = []
         lines: list[str] = []
         said: list[str] = []
         for line in [*path.read_text(encoding="utf-8").splitlines(), "=="]:
             toml, mark, one = f" {line}".partition(" ! ")
             if said and not (mark and not toml):
-                yield "".join(f"{each}\n" for each in (*first, *lines)), said
+                text = "".join(f"{each}\n" for each in (*first, *lines))
+                yield text.replace("OPENAI\n", OPENAI).replace("MODEL\n", MODEL), said
                 lines, said = [], []
             if line.startswith("=="):
                 first = [each for each in line[3:].split(" | ") if each]
@@ -210,18 +211,21 @@ def read_refused() -> Iterator[tuple[str, list[str]]]:
 def test_what_is_refused_is_named_by_its_place_without_secrets(tmp_path: Path) -> None:
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
-    cases = [*read_refused()]
+    cases = [*read_texts(*REFUSED)]
     assert len(cases) > 100
     with told_together() as row:
-        for text, told in cases:
-            toml = text.replace("OPENAI\n", OPENAI).replace("MODEL\n", MODEL)
+        for toml, told in cases:
             with row(toml):
                 said = refusal(tmp_path, toml, ENVIRON).replace("gateway.toml: ", "")
                 assert not [one for one in (CANARY, PASSWORD) if one in said]
-                for line, wanted in zip(said.splitlines(), told, strict=True):
-                    first, cut, last = wanted.partition("…")
-                    assert line.startswith(first) if cut else line == wanted
-                    assert line.endswith(last)
+                check_said(said.splitlines(), told)
+
+
+def check_said(said: Sequence[str], told: Sequence[str]) -> None:
+    for line, wanted in zip(said, told, strict=True):
+        first, cut, last = wanted.partition("…")
+        assert line.startswith(first) if cut else line == wanted
+        assert line.endswith(last)
 
 
 @each_row("name", sorted(RESERVED_HEADERS | {"Authorization", "X-API-Key", "HOST"}))
