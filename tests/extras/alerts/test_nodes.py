@@ -16,8 +16,8 @@ from gateway.base.times import unix_ms
 from gateway.base.usage import MissingUsage
 from gateway.config.records import Config
 from gateway.extras.alerts.book import AlertBook
-from gateway.extras.alerts.delivery import LEASE_MS, MAX_PER_RECEIVER, Deliveries
-from gateway.extras.alerts.records import Alert, Hook
+from gateway.extras.alerts.delivery import LEASE_MS, Deliveries
+from gateway.extras.alerts.records import Alert
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.watch import Watch
 from gateway.ledger.records import DatabaseUrl
@@ -132,24 +132,3 @@ async def test_an_alert_of_a_node_that_is_gone_is_another_ones_after_the_lease(
         await until(lambda: count_due(books) == 0, "the second delivery")
         first, second = receiver.bodies
         assert first == second
-
-
-async def test_a_receiver_that_hangs_takes_its_share_alone(
-    tmp_path: Path, url: str, receiver: Receiver
-) -> None:
-    """An alert that was claimed is not due for a while; one that waits is, at each look."""
-    deliveries = Deliveries(DatabaseUrl(url))
-    config = configure(tmp_path, url, receiver).find(Alerts)
-    with listen(*[HANG] * 99) as stuck, open_ledger(url) as books:
-        account_id = books.accounts.find_id("a")
-        AlertBook(books).set_hook(account_id, Hook(stuck.url, "whsec_own", None))
-        for _ in range(3 * MAX_PER_RECEIVER):
-            AlertBook(books).raise_test(account_id, ())
-        for _ in range(3):
-            await deliveries.start_due(config)
-        await until(lambda: len(stuck.bodies) >= MAX_PER_RECEIVER, "the requests that hang")
-        AlertBook(books).raise_test(None, config.channels)
-        await deliveries.start_due(config)
-        await until(lambda: receiver.bodies, "the delivery")
-        assert len(stuck.bodies) == MAX_PER_RECEIVER
-        deliveries.close()

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
-from gateway.admin import asking
 from gateway.extras.alerts.book import AlertBook
-from gateway.extras.alerts.records import ALERT, Alert
+from gateway.extras.alerts.records import Alert
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.alerts.receiver import SECRET, Receiver, listen
 from tests.extras.alerts.test_watch import run_verb, write_alerts
 from tests.support.rows import each_row
 from tests.support.served import prepare
-from tests.support.settings import load
 
 
 def set_up(folder: Path, receiver: Receiver, more: str = "") -> None:
@@ -47,17 +43,3 @@ def test_the_latest_are_listed(tmp_path: Path) -> None:
     assert '"kind":"old_backup"' in run_verb(tmp_path, "alerts", "list", "--json").out.replace(
         " ", ""
     )
-
-
-def test_a_mismatch_is_told_and_success_is_not(tmp_path: Path) -> None:
-    config = load(tmp_path, '[alerts]\ncommand = ["page"]\n')
-    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
-        books.accounts.create("a", credit_nano=5, operator=False)
-        assert asking.run_audit(books, config).ok
-        assert AlertBook(books).read_latest(9) == []
-        with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection, connection:
-            connection.execute("UPDATE accounts SET balance_nano = 6")
-        assert not asking.run_audit(books, config).ok
-        (told,) = AlertBook(books).read_latest(9)
-    assert (told.kind, told.channel) == ("audit_mismatch", "command")
-    assert ALERT.describe(told)["text"] == told.text

@@ -139,6 +139,7 @@ async def test_an_old_backup_is_told_once_and_an_audit_mismatch(tmp_path: Path) 
         async with watch(tmp_path, receiver, "backup_days = 1") as served:
             (told,) = await arrive(receiver, "old_backup")
             assert "No backup is known" in told["text"]
+            assert run_verb(tmp_path, "audit").code == 0, "this is not told"
             with closing(sqlite3.connect(served.database)) as connection, connection:
                 connection.execute(
                     "UPDATE accounts SET balance_nano = balance_nano + 1 WHERE id = 1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -70,11 +71,13 @@ async def test_a_command_that_fails_says_why_in_our_words(
     assert str(failure.value) == words
 
 
-async def test_a_command_that_hangs_is_killed(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
+async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
     with pytest.raises(CommandFailed, match="took longer than"):
-        await run("sh", "-c", f"echo $$ > {pid}; sleep 600", limit_seconds=0.5)
-    assert not is_running(int(pid.read_text()))
+        await run("sh", "-c", f"sleep 600 & echo $$ $! > {pids}; wait", limit_seconds=0.5)
+    own, child = map(int, pids.read_text().split())
+    assert find_state(own) == ""
+    await until(lambda: find_state(child) in ("", "Z"), "its child's end")
 
 
 async def test_a_command_ends_with_what_runs_it(tmp_path: Path) -> None:
@@ -84,16 +87,14 @@ async def test_a_command_ends_with_what_runs_it(tmp_path: Path) -> None:
     await until(lambda: pid.exists() and pid.read_text().strip(), "the command to run")
     task.cancel()
     await asyncio.wait([task])
-    assert not is_running(int(pid.read_text()))
+    assert find_state(int(pid.read_text())) == ""
 
 
-def is_running(pid: int) -> bool:
-    """Return whether a process is there, be it as a zombie."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def find_state(pid: int) -> str:
+    """Return the state of a process, which is Z for a zombie, or "" if it is gone."""
+    with suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().split()[2]
+    return ""
 
 
 # ---- files ---------------------------------------------------------------------------------------
