@@ -10,12 +10,10 @@ import pytest
 
 from gateway.admin import keys
 from gateway.extras.console.keys import MAX_LIVE_KEYS
-from gateway.ledger.records import count_days_left
 from gateway.ledger.sql import accounts as account_book
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.console.history import open_history, read_csv
 from tests.extras.console.kit import API, Console, read_pages
-from tests.support.rows import each_row
 from tests.support.served import HOLDER, OPERATOR, OTHER, Reply, make_database
 
 
@@ -44,25 +42,6 @@ async def test_slow_calls_are_looked_for_in_parts(
         assert [row["request_id"] for row in rows] == [one["request_id"] for one in expected]
     slowest = (await history.get(f"{API}/activity?{chosen}&sort=slowest&limit=2")).json["calls"]
     assert slowest == sorted(calls[:20], key=lambda one: one["total_ms"])[:-3:-1]
-
-
-@each_row(
-    ("balance", "available", "spent", "days"),
-    [
-        (70, 70, 7, 70),
-        (70, 69, 7, 69),
-        (70, 6, 49, 0),
-        (70, 48, 49, 6),
-        (70, 70, 0, None),
-        (0, 0, 7, 0),
-        (-5, -5, 7, 0),
-        (-5, -5, 0, 0),
-        (0, 0, 0, None),
-        (5, -5, 7, 0),
-    ],
-)
-def test_days_left(balance: int, available: int, spent: int, days: int | None) -> None:
-    assert count_days_left(balance, available, spent) == days
 
 
 def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:

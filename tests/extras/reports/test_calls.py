@@ -15,7 +15,6 @@ from gateway.extras.reports.sums import CHARTS, ONE, USAGE, write_sums
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from tests.ledger.kit import check_plan, explain
-from tests.support.rows import each_row
 
 STATEMENTS = {
     "one": filters.ONE,
@@ -54,27 +53,6 @@ def test_each_index_is_used(path: Path, index: filters.Index) -> None:
     for statements in (filters.LATEST, filters.COUNT_FEW):
         steps = explain(path, statements[index])
         assert sum(INDEXES[index] in step for step in steps) == 1, steps
-
-
-@each_row(
-    ("chosen", "index"),
-    [
-        (CallFilter(), "id"),
-        (CallFilter(1), "account"),
-        (CallFilter(1, key_id="k", outcome="complete", status=200), "account"),
-        (CallFilter(model="m"), "model"),
-        (CallFilter(model="m", provider="p", status=200), "model"),
-        (CallFilter(1, model="m"), "account"),
-        (CallFilter(1, provider="p"), "provider"),
-        (CallFilter(1, provider="p", model="m"), "account"),
-        (CallFilter(provider="p", outcome="failed"), "failed"),
-        (CallFilter(outcome="caller_left"), "failed"),
-        (CallFilter(1, status=502), "failed"),
-        (CallFilter(1, outcome="pending", provider="p"), "pending"),
-    ],
-)
-def test_what_is_chosen_decides_the_index(chosen: CallFilter, index: str) -> None:
-    assert filters.choose_index(chosen) == index
 
 
 def test_a_time_is_a_range_of_ids(path: Path) -> None:
