@@ -6,7 +6,6 @@ import gzip
 import re
 import threading
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,19 +13,18 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
+from gateway.base.times import unix_ms
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.books import PostgresBooks
-from gateway.extras.postgres.nodes import register
 from gateway.extras.postgres.schema import FUNCTIONS, check_database, open_session
 from gateway.extras.postgres.session import Session, connect
 from gateway.extras.postgres.versions import UPGRADES, VERSION
-from gateway.ledger.base import Key
 from gateway.ledger.records import LedgerError, LedgerMissing
-from gateway.ledger.serving.ledger import ServingLedger
 from tests.extras.postgres.cluster import name_of, run_cluster
 from tests.extras.postgres.databases import ask
 from tests.extras.postgres.fixtures import need_server
-from tests.extras.postgres.shared import admission, make_shared, settlement
+from tests.extras.postgres.shared import Shared, admission, settlement
+from tests.support.extras import need_extra
 
 COUNT_TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 
@@ -146,58 +144,6 @@ def test_a_server_that_forgets_is_refused(ledger_url: str) -> None:
 
 pytestmark = pytest.mark.slow
 
-BACK_TO_5: Final = """
-    ALTER TABLE recovery_codes DROP COLUMN person;
-    ALTER TABLE passwords DROP COLUMN person, DROP COLUMN created_ms, DROP COLUMN signed_in_ms;
-    ALTER TABLE passwords ADD PRIMARY KEY (account_id);
-    ALTER TABLE totp DROP COLUMN person, ADD PRIMARY KEY (account_id);
-    ALTER TABLE recovery_codes ADD FOREIGN KEY (account_id) REFERENCES totp DEFERRABLE;
-    CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);
-    ALTER TABLE signin_links DROP COLUMN person, ADD PRIMARY KEY (account_id);
-    ALTER TABLE sessions DROP COLUMN person;
-    CREATE INDEX sessions_by_account ON sessions (account_id);
-    DROP VIEW daily_totals;
-    CREATE TABLE daily_costs AS
-    SELECT account_id, day, model, key_id, known, charged_nano, provider_cost_nano AS cost_nano,
-        reported, reported_nano, compared, difference_nano
-    FROM daily WHERE known + reported > 0;
-    ALTER TABLE daily DROP COLUMN provider, DROP COLUMN known, DROP COLUMN charged_nano,
-        DROP COLUMN provider_cost_nano, DROP COLUMN reported, DROP COLUMN reported_nano,
-        DROP COLUMN compared, DROP COLUMN difference_nano,
-        ADD CONSTRAINT daily_pkey PRIMARY KEY (account_id, day, model, key_id);
-    CREATE FUNCTION add_to_costs(ended requests[])
-    RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
-    DROP TABLE order_fees;
-    UPDATE schema_version SET version = 5;
-"""
-"""Takes a database with the accounts' own sign-ins alone back to version 5."""
-BACK: Final = f"""
-    {BACK_TO_5}
-    DROP TABLE recovery_codes, totp, latencies, refused, model_prices, order_reversals, orders;
-    DROP INDEX upstream_failures_by_kind;
-    ALTER TABLE upstream_failures DROP COLUMN type;
-    ALTER TABLE upstream_failures DROP COLUMN code;
-    ALTER TABLE upstream_failures DROP COLUMN param;
-    ALTER TABLE upstream_failures DROP COLUMN rejected;
-    DROP FUNCTION refuse_other_terms;
-    ALTER DOMAIN entry_kind DROP CONSTRAINT entry_kind_check;
-    ALTER DOMAIN entry_kind ADD CHECK (VALUE IN ('credit', 'code', 'charge', 'correction'));
-    ALTER TABLE accounts DROP COLUMN unheld_nano;
-    ALTER TABLE keys DROP COLUMN unheld_nano;
-    ALTER TABLE budgets DROP COLUMN unheld_nano;
-    ALTER TABLE requests DROP COLUMN unheld_nano;
-    ALTER TABLE nodes DROP COLUMN suspected_at, DROP COLUMN has_pending;
-    CREATE FUNCTION take_over(node BIGINT, its_epoch BIGINT, silence INTERVAL, its_time_ms BIGINT)
-    RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
-    DROP FUNCTION insert_requests;
-    CREATE FUNCTION insert_requests(node BIGINT, asked JSON, admitted TEXT[], sent_ms BIGINT)
-    RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
-    CREATE FUNCTION run_round(
-        node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
-    ) RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
-    UPDATE schema_version SET version = 2;
-"""
-"""Takes a database back to version 2."""
 SHAPE: Final = {
     "columns": """
         SELECT table_name, column_name, coalesce(domain_name, data_type), is_nullable,
@@ -217,15 +163,6 @@ SHAPE: Final = {
 }
 
 
-async def charge(
-    node: ServingLedger, key: Key, cost_nano: int, provider_cost_nano: int | None = None
-) -> None:
-    hold = node.hold(key, admission())
-    await node.confirm(hold)
-    end = replace(settlement(cost_nano), provider_cost_nano=provider_cost_nano)
-    await node.settle(hold, end)
-
-
 def describe(session: Session) -> dict[str, list[str]]:
     return {what: sorted(str(row) for row in session.execute(sql)) for what, sql in SHAPE.items()}
 
@@ -234,26 +171,8 @@ def read_version(session: Session) -> object:
     return ask(session, "SELECT version FROM schema_version")
 
 
-async def test_nothing_is_lost(ledger_url: str) -> None:
-    """The tables and functions become those of a new one; the books add up, and a node starts."""
-    shared = make_shared(ledger_url)
-    async with shared.serve() as node:
-        await charge(node, shared.find_key(node), 300)
-    with closing(open_session(ledger_url)) as session:
-        made = describe(session)
-        session.run(BACK)
-        assert describe(session) != made
-        rows = session.execute("SELECT id, state, cost_nano FROM requests").fetchall()
-    with closing(open_session(ledger_url)) as session:
-        assert (read_version(session), describe(session)) == (VERSION, made)
-        assert session.execute("SELECT id, state, cost_nano FROM requests").fetchall() == rows
-    shared.assert_sound()
-    async with shared.serve() as node:
-        await charge(node, shared.find_key(node), 200)
-    shared.assert_sound()
-
-
-STORED: Final = sorted((Path(__file__).parent / "old").glob("*.sql.gz"))
+OLD: Final = Path(__file__).with_name("old")
+STORED: Final = sorted(int(one.name.partition(".")[0]) for one in OLD.glob("*.sql.gz"))
 MONTH: Final = re.compile(r"_\d{4}_\d{2}\b")
 """The months that have partitions depend on the day of the test."""
 MONEY: Final = (
@@ -277,64 +196,79 @@ def describe_plainly(session: Session) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("stored", STORED, ids=lambda one: one.name)
-def test_a_stored_ledger_of_each_version_is_upgraded(
-    stored: Path, postgres_url: str, ledger_url: str
-) -> None:
-    """As the commands and a node of that version wrote it, which was killed.
+def restore(session: Session, version: int) -> None:
+    """Make a ledger as the commands and a node of that version wrote it, which was killed.
 
     `pg_dump --inserts --no-owner --no-privileges`, without its comments and settings.
     """
+    script = gzip.decompress((OLD / f"{version}.sql.gz").read_bytes()).decode()
+    session.run(f"SET check_function_bodies = off; {script}")
+    assert read_version(session) == version
+
+
+@pytest.mark.parametrize("version", STORED)
+async def test_a_stored_ledger_of_each_version_is_upgraded(
+    version: int, postgres_url: str, ledger_url: str
+) -> None:
+    """Nothing is lost, tables and functions are those of a new one, and a node serves on."""
     with closing(connect(postgres_url)) as session:
-        script = gzip.decompress(stored.read_bytes()).decode()
-        session.run(f"SET check_function_bodies = off; {script}")
-        version, before = read_version(session), read_money(session)
-    assert stored.name == f"{version}.sql.gz"
+        restore(session, version)
+        before = read_money(session)
     with closing(open_session(postgres_url)) as session, closing(connect(ledger_url)) as new:
         assert (read_version(session), read_money(session)) == (VERSION, before)
         assert describe_plainly(session) == describe_plainly(new)
+        digest = ask(session, "SELECT digest FROM keys WHERE name = 'laptop'")
     with PostgresBooks(postgres_url) as books:
         report = books.audit()
     assert (report.problems, report.accounts, report.entries) == ((), 3, 7)
+    assert isinstance(digest, bytes)
+    shared = Shared(postgres_url, digest)
+    async with shared.serve() as node:
+        hold = node.hold(shared.find_key(node), admission())
+        await node.confirm(hold)
+        await node.settle(hold, settlement(200))
+    shared.assert_sound()
 
 
 def test_a_ledger_of_each_version_is_stored() -> None:
-    assert [int(one.name.partition(".")[0]) for one in STORED] == [*UPGRADES, VERSION]
+    assert [*UPGRADES, VERSION] == STORED
 
 
-async def test_sums_stay_of_requests_that_were_dropped(ledger_url: str) -> None:
+def test_sums_stay_of_requests_that_were_dropped(postgres_url: str) -> None:
     """Nothing tells their providers."""
-    shared = make_shared(ledger_url)
-    async with shared.serve() as node:
-        await charge(node, shared.find_key(node), 300, provider_cost_nano=200)
-    with closing(open_session(ledger_url)) as session:
-        session.run(BACK)
-        session.run("ALTER TABLE requests DISABLE TRIGGER USER; DELETE FROM requests")
-        session.run("UPDATE retention SET kept_from_ms = 9000000000000")
-    with PostgresBooks(ledger_url) as books:
+    with closing(connect(postgres_url)) as session:
+        restore(session, 2)
+        session.run(
+            "INSERT INTO daily_costs SELECT account_id, day, model, key_id, 1, 300, 200, 0, 0, 0, 0"
+            " FROM daily WHERE account_id = 1;"
+            "ALTER TABLE requests DISABLE TRIGGER USER; DELETE FROM requests;"
+            "UPDATE retention SET kept_from_ms = 9000000000000"
+        )
+    with PostgresBooks(postgres_url) as books:
         sums = books.fetch(
-            "SELECT provider, cost_nano, charged_nano - provider_cost_nano FROM daily", ()
+            "SELECT provider, cost_nano, charged_nano - provider_cost_nano FROM daily ORDER BY 2",
+            (),
         )
         assert books.audit().problems == ()
-    assert sums == [("", 300, 100)]
+    assert sums == [("", 3400, 0), ("", 10_213_600, 100)]
 
 
-def test_nobody_upgrades_beneath_nodes_that_serve(ledger_url: str) -> None:
-    with closing(connect(ledger_url)) as session:
-        register(session)
-        session.run(BACK)
+def test_nobody_upgrades_beneath_nodes_that_serve(postgres_url: str) -> None:
+    with closing(connect(postgres_url)) as session:
+        restore(session, 2)
+        session.run("UPDATE nodes SET seen_at = now()")
         with pytest.raises(LedgerError, match="gateways of an older version serve from it"):
-            open_session(ledger_url)
+            open_session(postgres_url)
         assert read_version(session) == 2
 
 
-def test_an_upgrade_that_fails_changes_nothing(ledger_url: str) -> None:
-    with closing(connect(ledger_url)) as session:
-        session.run(BACK)
+def test_an_upgrade_that_fails_changes_nothing(postgres_url: str) -> None:
+    with closing(connect(postgres_url)) as session:
+        restore(session, 2)
         session.run("CREATE TABLE recovery_codes (theirs int)")
         before = describe(session)
         with pytest.raises(LedgerError, match="recovery_codes"):
-            open_session(ledger_url)
+            open_session(postgres_url)
         assert (read_version(session), describe(session)) == (2, before)
 
 
@@ -346,3 +280,36 @@ def test_an_older_version_is_refused(ledger_url: str) -> None:
         ):
             open_session(ledger_url)
         assert read_version(session) == 1
+
+
+SIGNED_IN: Final = """
+    INSERT INTO passwords VALUES (1, 'a hash', 7);
+    INSERT INTO totp VALUES (1, convert_to(repeat('k', 20), 'UTF8'), 7, 1, 1);
+    INSERT INTO recovery_codes VALUES (convert_to(repeat('1', 32), 'UTF8'), 1);
+    INSERT INTO signin_links VALUES (1, convert_to(repeat('l', 32), 'UTF8'), 1, 9000000000000);
+    INSERT INTO sessions VALUES (
+        'ses_1', 1, convert_to(repeat('s', 32), 'UTF8'), 'password', 'Firefox on Linux', '192.0.2.7',
+        {now_ms}, {now_ms}, 9000000000000
+    )
+"""
+
+
+@need_extra("signins")
+def test_the_own_sign_ins_of_accounts_are_kept(postgres_url: str) -> None:
+    """Passwords, codes, links and sessions go on as they were, under no person's name."""
+    from gateway.extras.signins.people import PeopleBook
+    from gateway.extras.signins.records import Opening, TotpView
+    from gateway.extras.signins.sessions import SignInBook
+    from gateway.extras.signins.totp import TotpBook
+
+    with closing(connect(postgres_url)) as session:
+        restore(session, 5)
+        session.run(SIGNED_IN.format(now_ms=unix_ms()))
+    with PostgresBooks(postgres_url) as books:
+        own = PeopleBook(books).read("alice")
+        assert PeopleBook(books).find_hash(own) == "a hash"
+        assert TotpBook(books).read(own) == TotpView(b"k" * 20, 7, 1, 1)
+        assert TotpBook(books).use_recovery_code(own, b"1" * 32)
+        assert SignInBook(books).find_session(b"s" * 32) is not None
+        opening = Opening("ses_2", b"t" * 32, "Firefox on Linux", "192.0.2.7")
+        assert SignInBook(books).open_by_link(b"l" * 32, opening) is not None
