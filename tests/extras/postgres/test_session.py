@@ -142,9 +142,11 @@ def test_text_is_utf_8_whatever_the_url_says(postgres_url: str) -> None:
 
 
 @each_row("parameters", ["", "?password=hush2"])
-def test_no_error_has_the_password(parameters: str) -> None:
+def test_a_server_that_does_not_run_is_told_by_the_reason_alone(parameters: str) -> None:
+    """The driver's message ends with a line of advice, and may have the password."""
     url = f"postgresql://ann:hush1@127.0.0.1:{free_port()}/books{parameters}"
-    with pytest.raises(LedgerError, match=r"postgresql://ann@127\.0\.0\.1:\d+/books: ") as found:
+    told = r"postgresql://ann@127\.0\.0\.1:\d+/books: .* failed: Connection refused$"
+    with pytest.raises(LedgerError, match=told) as found:
         connect(url)
     assert "hush" not in str(found.value)
     assert "hush" not in str(explain(url, psycopg.OperationalError()))
@@ -158,14 +160,6 @@ def test_an_error_quotes_no_values(session: Session) -> None:
     assert "hush" in str(found.value)
     assert describe(found.value).startswith("duplicate key value")
     assert "hush" not in describe(found.value)
-
-
-def test_a_server_that_does_not_run_is_told_by_the_reason() -> None:
-    """The driver's message ends with a line of advice, which says less."""
-    url = f"postgresql://gateway:secret@127.0.0.1:{free_port()}/gateway"
-    with pytest.raises(LedgerError, match=r"127\.0\.0\.1.* failed: Connection refused$") as caught:
-        connect(url)
-    assert "secret" not in str(caught.value)
 
 
 def test_a_clock_goes_by_what_the_database_tells(monkeypatch: pytest.MonkeyPatch) -> None:
