@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.extras.console.browser.kit import Site, Witness
+from tests.extras.console.browser.kit import Site, Witness, take_pictures
 from tests.extras.console.browser.test_accessible import inspect
 from tests.extras.console.kit import open_console
 from tests.support.served import HOLDER
@@ -20,7 +19,6 @@ LOGO: Final = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 100">
 <style>circle { fill: #e0b000 }</style><script>alert(1)</script>
 <circle cx="50" cy="50" r="45"/><rect x="110" y="30" width="180" height="40" fill="#e0b000"/></svg>"""
 LOOK: Final = '[console]\nname = "Example AI"\nlogo = "logo.svg"\naccent = "#e0b000"\n'
-FOLDER: Final = os.environ.get("CONSOLE_SCREENSHOTS")
 
 
 async def test_name_logo_and_colour_are_everywhere(browser: Browser, tmp_path: Path) -> None:
@@ -35,8 +33,6 @@ async def test_name_logo_and_colour_are_everywhere(browser: Browser, tmp_path: P
             width = "(mark) => mark.querySelector('img').decode().then(() => mark.querySelector('img').width)"
             assert await mark.evaluate(width) > 50
             assert await inspect(page, path) == {}
-            for theme in ("light", "dark") if FOLDER else ():
-                await page.emulate_media(color_scheme=theme)
-                await page.screenshot(path=Path(FOLDER or "") / f"brand-{path}-{theme}.png")
+            await take_pictures(page, f"brand-{path}")
         await site.close()
         assert site.witness.faults == []

@@ -6,8 +6,9 @@ test_accessible     axe on all pages, both themes, narrow and wide; no foreign r
 test_phones         with very many rows, no page is longer than three screens of a phone
 test_hostile        names that are markup, other sites, other accounts' ids
 test_figures        chart, table, CSV, API and ledger agree; no data, much data, long names
-test_screenshots    pictures of all pages, on request
 test_failures       restarts, locks, failures, refused requests
+
+With CONSOLE_SCREENSHOTS=folder, test_accessible leaves pictures of all pages there.
 
 kit                 the browser, a served gateway, a witness of all errors in the page; all pages
 """

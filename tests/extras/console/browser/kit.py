@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 from playwright.async_api import (
@@ -47,6 +47,9 @@ for added in sorted(ROOT.glob("tests/extras/*/browser/pages.txt")):
     if added.parent != Path(__file__).parent:
         rows = added.read_text("utf-8").strip().split("\n")[1:]
         OPERATOR_PAGES |= dict(row[1:].split("  ") for row in rows)
+PICTURES: Final = os.environ.get("CONSOLE_SCREENSHOTS")
+"""The folder for pictures of the pages, if they are asked for."""
+THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 REPORT_VIOLATIONS: Final = """
     addEventListener("securitypolicyviolation", (event) =>
         console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
@@ -167,6 +170,20 @@ class Site:
         for context in self.contexts:
             await context.close()
         self.contexts.clear()
+
+
+async def take_pictures(page: Page, name: str) -> None:
+    """Take pictures of a page for a person to look at before a release, where that is asked for.
+
+    `overview.png`, which README shows, is the top of `holder--light-1280.png` with fewer colours.
+    """
+    name = "".join(one if one.isalnum() else "-" for one in name)
+    for width in (WIDE, NARROW) if PICTURES else ():
+        await page.set_viewport_size({"width": width, "height": HEIGHT})
+        for theme in THEMES:
+            await page.emulate_media(color_scheme=theme)
+            path = Path(PICTURES or "", f"{name}-{theme}-{width}.png")
+            await page.screenshot(path=path, full_page=True)
 
 
 async def go(page: Page, path: str) -> None:
