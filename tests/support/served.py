@@ -102,9 +102,20 @@ class Served:
     folder: Path
     port: int
     web: aiohttp.ClientSession
-    gateway: Gateway | None
-    """The gateway of this process; None if it runs in another one."""
-    process: GatewayProcess | None = None
+    inside: Gateway | None
+    apart: GatewayProcess | None = None
+
+    @property
+    def gateway(self) -> Gateway:
+        """Return the gateway of this process."""
+        assert self.inside is not None, "it runs in another one"
+        return self.inside
+
+    @property
+    def process(self) -> GatewayProcess:
+        """Return the process that the gateway has to itself."""
+        assert self.apart is not None, "it runs in this one"
+        return self.apart
 
     @property
     def root_url(self) -> str:

@@ -60,7 +60,6 @@ async def watch(
     async with open_served(
         folder, billing="low_balance = 5", more=write_alerts(receiver, more), seed=seed
     ) as served:
-        assert served.gateway is not None
         chore = spawn(Watch(served.gateway, look_seconds=LOOK_SECONDS).run(), name="alerts")
         yield served
         chore.cancel()
@@ -178,7 +177,6 @@ async def test_a_reload_during_an_outage_changes_who_is_told(tmp_path: Path) -> 
     """The first receiver refuses, so it would be tried again and again; the next one is told once."""
     with listen(*[500] * 9) as old, listen() as new:
         async with open_served(tmp_path, more=write_alerts(old)) as served:
-            assert served.gateway is not None
             gateway = served.gateway
             unwritable = SimpleNamespace(writable=False, clock=unix_ms)
             failing = cast("Gateway", SimpleNamespace(config=gateway.config, ledger=unwritable))
@@ -246,7 +244,6 @@ async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
             return super().show(now_ms)
 
     async with open_served(tmp_path, more='[alerts]\ncommand = ["true"]\n') as served:
-        assert served.gateway is not None
         budget = Noting(Standing(10), served.account_id(HOLDER))
         await Watch(served.gateway, list_budgets=lambda: [budget]).look()
     assert threads

@@ -331,7 +331,6 @@ async def test_an_account_has_half_of_the_room_on_disk(tmp_path: Path) -> None:
     async with open_served(tmp_path, server=server, more=EAR) as served:
         secret = await served.add_key()
         gateway, body = served.gateway, make_form("ear", bytes(5 << 20))
-        assert gateway is not None
         (disk,) = gateway.find_offers(Disk)
         calls = [await begin_upload(served, secret, body, len(body) - 1) for _ in range(2)]
         both = 2 * (len(body) - 2 * MEMORY_BYTES)
@@ -348,7 +347,6 @@ async def test_an_account_has_half_of_the_room_on_disk(tmp_path: Path) -> None:
 async def test_memory_stays_flat_under_large_uploads(tmp_path: Path) -> None:
     """Twenty files of 24 MiB take less than a twelfth of that in memory."""
     async with start_served(tmp_path, more=EAR) as served:
-        assert served.process is not None
         vitals = Vitals(served.process)
         secret = await served.add_key()
         body, before = make_form("ear", bytes(24 << 20)), vitals.rss_bytes

@@ -104,7 +104,6 @@ async def test_strangers_get_the_look_and_a_reload_changes_it(tmp_path: Path) ->
         missing = await console.get("/console/nowhere", as_=None)
         assert (missing.status, missing.body.decode()) == (404, page)
         gateway = console.gateway
-        assert gateway is not None
         await gateway.reconfigure(load(tmp_path, "[console]\n"))
         page = (await console.get("/console/signin", as_=None)).body.decode()
         assert "<title>Gateway console</title>" in page

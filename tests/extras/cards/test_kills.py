@@ -44,19 +44,16 @@ KILLS = 4
 async def killed(tmp_path: Path) -> AsyncIterator[Shop]:
     """A shop whose gateway has a process of its own."""
     async with run_stripe() as stripe, start_console(tmp_path, billing=stripe.billing) as console:
-        assert console.process is not None
         console.process.canaries += [SECRET_KEY.encode(), WEBHOOK_SECRET.encode()]
         yield Shop(console, stripe)
 
 
 def kill(shop: Shop) -> None:
-    assert shop.console.process is not None
     shop.console.process.kill()
 
 
 def restart(shop: Shop) -> None:
     kill(shop)
-    assert shop.console.process is not None
     shop.console.process.start()
 
 

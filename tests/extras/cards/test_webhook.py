@@ -100,7 +100,6 @@ async def test_too_many_at_once_come_again(shop: Shop, monkeypatch: pytest.Monke
     monkeypatch.setattr(webhook, "AT_ONCE", 0)
     assert (await tell(shop.console, COMPLETED, session)).status == 503
     monkeypatch.undo()
-    assert shop.console.gateway is not None
     shop.console.gateway.draining = True
     assert (await tell(shop.console, COMPLETED, session)).status == 503
     assert shop.added_nano() == 0
@@ -182,7 +181,6 @@ async def test_odd_bytes_in_an_address_are_answered(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In every route's path and query: none is a fault of ours, or reaches a header as it is."""
-    assert shop.console.gateway is not None
     resources = make_app(shop.console.gateway).router.resources()
     paths = {re.sub(r"{[^}]*}", "{}", one.canonical) for one in resources}
     assert len(paths) > 80

@@ -108,7 +108,7 @@ async def read_pages(console: Console, path: str, name: str, **more: Any) -> lis
 
 
 def use_console(one: Served) -> Console:
-    return Console(one.folder, one.port, one.web, one.gateway, one.process)
+    return Console(one.folder, one.port, one.web, one.inside, one.apart)
 
 
 @asynccontextmanager

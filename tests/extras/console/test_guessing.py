@@ -149,7 +149,6 @@ async def test_fail2ban_finds_failures_and_nothing_else(tmp_path: Path) -> None:
     server = 'trusted_proxies = ["127.0.0.1"]'
     async with start_console(tmp_path, server=server, seed=seed_passwords) as console:
         process = console.process
-        assert process is not None
         await sign_in(console, HOLDER, "wrong", **{"X-Forwarded-For": "203.0.113.5"})
         await try_link(console)
         assert (await sign_in(console)).status == 200

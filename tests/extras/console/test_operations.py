@@ -151,7 +151,6 @@ async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) 
     shown = (await get(console, f"{API}/health"))["providers"]
     assert [set(one) for one in shown] == [LOAD_FIELDS] * 4
     assert [one["state"] for one in shown] == ["working", "off", "resting", "not_asked"]
-    assert console.gateway is not None
     provider = console.gateway.routes.providers["literal"]
     provider.enter("broken")
     assert (await read_providers(console))["literal"]["state_text"] == "being tried"
@@ -203,7 +202,6 @@ async def test_refusals_are_shown_to_operators_and_to_their_holder(console: Cons
 
 async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> None:
     """The last reload and backup, replies without usage, open holds."""
-    assert console.gateway is not None
     console.gateway.last_reload = Reload(0, False, "a typo", ("server.port",))
     for now_ms in (1, 3_600_000, 7_200_000):
         console.gateway.missing_usages.note("vendor", MODEL, now_ms)
@@ -237,7 +235,6 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret, gateway = await add_key(console), console.gateway
-    assert gateway is not None
     for _ in range(3):
         await fail(console, secret)
     await wait_counted(console, calls=3)
@@ -287,7 +284,6 @@ async def test_what_is_on_disk_and_not_in_force_needs_doing(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = console.gateway
-    assert gateway is not None
     path, version, commit = gateway.read.path, find_version(), find_commit()
     text = path.read_text()
 

@@ -55,7 +55,6 @@ async def test_no_other_cookie_is_a_session(console: Console, cookie: str) -> No
 async def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
     """`process.stop` searches log, database and write-ahead log for passwords, links, keys, codes."""
     async with start_console(tmp_path, seed=seed_passwords) as console:
-        assert console.process is not None
         link = console.make_link_token(OTHER)
         by_link = await console.post(f"{SESSION}/link", {"token": link}, as_=None)
         new = {"new_password": PASSWORD}

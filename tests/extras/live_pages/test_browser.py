@@ -40,7 +40,6 @@ async def site(
 
 async def begin(console: Console, name: str = HOLDER) -> Hold:
     """Begin a call of an account."""
-    assert console.gateway is not None
     ledger = console.gateway.ledger
     key = ledger.find_key(digest(await console.add_key(name)))
     assert key is not None
@@ -51,7 +50,6 @@ async def begin(console: Console, name: str = HOLDER) -> Hold:
 
 
 async def end(console: Console, hold: Hold) -> None:
-    assert console.gateway is not None
     ledger = console.gateway.ledger
     await ledger.settle(hold, replace(settlement(77), ended_ms=ledger.clock()))
 

@@ -51,7 +51,6 @@ def find_changed(before: dict[str, str], after: dict[str, str]) -> str:
 
 
 async def test_all_who_look_share_what_is_read_once(console: Console) -> None:
-    assert console.gateway is not None
     secret = await console.add_key()
     first = await renew(console, "gateway")
     await console.complete(secret)

@@ -149,7 +149,6 @@ async def open_player(folder: Path) -> AsyncIterator[tuple[Player, Mapping[str, 
             folder, billing=stripe.billing, more=MORE + (ALERTS or ""), seed=seed_people
         ) as console,
     ):
-        assert console.gateway is not None
         routes = {one.name: one for one in list_routes(console.gateway)}
         secret = await console.add_key(HOLDER)
         yield Player(console, stripe, secret, Watch(routes.values())), routes
@@ -195,7 +194,6 @@ async def watch_transcripts(folder: Path, monkeypatch: pytest.MonkeyPatch, watch
 async def test_no_route_is_missing(tmp_path: Path) -> None:
     """All that is served is told, with words and an example: but for pages, and what providers call."""
     async with open_player(tmp_path) as (player, routes):
-        assert player.console.gateway is not None
         app = make_app(player.console.gateway)
         served = {
             f"{route.method} {resource.canonical}"

@@ -20,8 +20,7 @@ from tests.support.served import open_served
 MARKED: Final = "<!-- api -->\n{}\n<!-- /api -->"
 
 
-def make(gateway: Gateway | None) -> Json:
-    assert gateway is not None
+def make(gateway: Gateway) -> Json:
     return make_document(list_routes(gateway))
 
 

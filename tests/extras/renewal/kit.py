@@ -58,7 +58,6 @@ class Cloud:
 
     @property
     def key(self) -> ProviderKey:
-        assert self.served.gateway is not None
         (key,) = self.served.gateway.routes.providers[self.name].keys
         return key
 
@@ -98,7 +97,6 @@ async def open_cloud(
 ) -> AsyncIterator[Cloud]:
     (folder / "token").write_text(f"{TOKEN}first")
     async with open_served(folder, more=write_clouds(places.urls["alpha"]) + more) as served:
-        assert served.gateway is not None
         states = served.gateway.routes.providers.values()
         keys = [key for state in states for key in state.keys]
         await until(lambda: not any(key.is_lacking for key in keys), "the first keys")

@@ -39,7 +39,6 @@ async def test_a_key_that_ends_costs_no_request_and_no_stream(cloud: Cloud) -> N
 async def test_a_reload_keeps_a_good_key(cloud: Cloud) -> None:
     await cloud.complete()
     gateway, token = cloud.served.gateway, cloud.served.folder / "token"
-    assert gateway is not None
     token.unlink()
     text, table = gateway.config.path.read_text(), '[models."m-cloud"]'
     for change in ("", "max_concurrency = 9\n"):

@@ -38,7 +38,6 @@ async def cloud(
 async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
     cloud: Cloud, receiver: Receiver
 ) -> None:
-    assert cloud.served.gateway is not None
     chore = spawn(Watch(cloud.served.gateway, look_seconds=0.05).run(), name="alerts")
     await cloud.complete()
     (cloud.served.folder / "token").unlink()
@@ -63,7 +62,6 @@ async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
 
 async def test_the_end_of_what_was_not_told_is_not_told(cloud: Cloud) -> None:
     await cloud.complete()
-    assert cloud.served.gateway is not None
     routes = cloud.served.gateway.routes
     assert list(find_key_problems(routes, None, ())) == []
     cloud.key.note_failure("the command exited with 1", 5)

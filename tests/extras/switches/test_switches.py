@@ -50,7 +50,6 @@ async def run(process: GatewayProcess, *words: str) -> str:
 async def test_a_gateway_hears_a_switch_and_keeps_it(tmp_path: Path) -> None:
     async with start_served(tmp_path) as served:
         process, secret = served.process, await served.add_key()
-        assert process is not None
         assert await list_served(served, secret) == ["demo/echo", LARGE]
         await run(process, "model", "off", LARGE, "--note", "why")
         assert await list_served(served, secret) == ["demo/echo"]
@@ -77,7 +76,6 @@ async def test_a_switch_that_failed_is_tried_again(
 ) -> None:
     async with open_served(tmp_path) as served:
         gateway = served.gateway
-        assert gateway is not None
         (switches,), reconfigure = gateway.find_offers(Switches), type(gateway).reconfigure
         tries: list[bool] = []
 
@@ -108,7 +106,6 @@ async def test_a_call_in_flight_ends_at_a_provider_that_is_off(
             served.complete(secret, model="slow", stream=True)
         )
         await alpha.wait_for(1)
-        assert served.gateway is not None
         (switches,) = served.gateway.find_offers(Switches)
         with served.open_books() as books:
             assert switch_off(books, served.gateway.config, "provider", "slow", "")

@@ -97,7 +97,6 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 
 async def reload_twice(console: Console) -> None:
     process = console.process
-    assert process is not None
     text = process.config.read_text()
     for changed, said in (
         (

@@ -51,7 +51,6 @@ async def test_page_and_form_go_on_after_a_restart_of_the_gateway(
     dialog = form.get_by_role("dialog")
     await dialog.get_by_label("Name").fill("patient")
     process = console.process
-    assert process is not None
     with site.witness.expecting(503, absent=True), stopped(process):
         await page.get_by_role("link", name="Usage").click()
         await assert_friendly(page)

@@ -192,7 +192,6 @@ async def test_other_sites_change_nothing(site: Site, console: Console) -> None:
     context = await site.enter(OPERATOR, watched=False)
     before = read_state(console)
     process = console.process
-    assert process is not None
     refused = process.log.count("status=403")
     async with serve_other_site() as other:
         page = await context.new_page()
