@@ -30,10 +30,8 @@ from gateway.ledger.serving.memory import check_admission, take_hold
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.keys import KeyRing
 from gateway.upstream.providers import Breaker
-from tests.dialects.chat.kit import make_context
 from tests.documents import DOCUMENTS
 from tests.ledger.contract.kit import admission
-from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
 
@@ -58,13 +56,6 @@ def suggest_name(chars: int) -> None:
 def compare_names(number: int) -> None:
     """Those before the last have its letters, and are another word."""
     assert find_similar("abcdef", [*("fedcba" + "f" * one for one in range(1, number)), "abcdefa"])
-
-
-def replay_reply(size: int) -> None:
-    pipeline = EXCHANGES["chat"]["messages"].open_replay(make_context())
-    pipeline.feed(b'{"a":"'.ljust(size, b"x"))
-    if pipeline.failure is not None:
-        raise pipeline.failure
 
 
 def judge_call(times: int) -> None:
@@ -116,7 +107,6 @@ def spend(nano: int) -> None:
 LIMITS: Final[list[tuple[int, Callable[[int], None], type[Exception]]]] = [
     (16 << 10, read_chunk_line, BadResponse),
     (8 << 20, collect_reasoning, UndeliverableReply),
-    (8 << 20, replay_reply, UndeliverableReply),
     (8 * 10**18 - 1, spend, InsufficientBalance),
     (8, judge_call, AssertionError),
     (8, shape_nested, AssertionError),
