@@ -140,7 +140,6 @@ FIGURES: Final = {
     "api.state.LOOKUPS_PER_MINUTE": 600,
     "api.state.MAX_FAILURES": 20,
     "ledger.serving.writer.PROVEN_SECONDS": 1,
-    "upstream.attempt.MAX_FETCHED_BYTES": 1 << 20,
     "upstream.dial.MAX_CONTEXTS": 16,
     "upstream.forwarder.ERROR_BODY_SECONDS": 5,
     "upstream.resolver.PATIENCE_SECONDS": 0.5,

@@ -143,7 +143,7 @@ async def test_a_stream_whose_caller_leaves_meanwhile_is_void_if_it_is_admitted(
     async with shared.ask_slowly(*FORMS[1]) as call:
         (relay,) = shared.gateway.ticker._timed
         call.reset()
-    life: Any = getattr(relay, "_life")  # noqa: B009 - it is of the driver, not of its protocol
+    life: Any = getattr(relay, "life")  # noqa: B009 - it is of the driver, not of its protocol
     await until(lambda: life.caller_gone, "the gateway to notice")
     ledger.refuse_confirm = REFUSALS["held"][0] if declined else None
     ledger.go_on.set()

@@ -30,8 +30,8 @@ from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step
 from tests.support.waiting import until
 from tests.upstream.kit import Taker
 
-BYTES_PER_LINE, KEEPALIVE_SECONDS = 128, 60
-PIECE_BYTES, SMALL_BYTES, STEP_BYTES = 16 << 10, 2 << 10, 2 << 10
+BYTES_PER_LINE, KEEPALIVE_SECONDS = 32, 60
+PIECE_BYTES, SMALL_BYTES, STEP_BYTES = 8 << 10, 2 << 10, 2 << 10
 
 REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\n\r\n{}"
 OK: Final = b"HTTP/1.1 200 OK\r\n"
