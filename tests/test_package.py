@@ -49,7 +49,7 @@ MAY_IMPORT: Final = {
 }
 """The import table: what each place at the top level may use. At run time it has no cycle: `extension` names
 types of the others, and imports `dialects` alone."""
-BASE: Final = {"commands": {"deadlines"}, "deadlines": {"errors", "turns"}}
+BASE: Final = {"deadlines": {"errors", "turns"}}
 """The modules of `base` that others of it may use, beside `money`, `prices` and `times`."""
 
 LAYERS: Final = {

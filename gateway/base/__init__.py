@@ -8,13 +8,11 @@ times       clocks, days, months, moments in words
 ids         ids of requests, keys and their digests
 addresses   hosts, ports, and who stands behind a proxy
 tls         why a TLS handshake failed
-install     the command that installs what an extra needs
 process     exit codes, the program's name, the version
 progress    how far a long operation is; log lines for states that come and go
-commands    programs that are run, with a time limit
 turns       shares of the event loop's turns and a thread, fair by owner; background tasks; the loop's lag
 deadlines   deadlines of others, who are never judged by time in which this process did not run
 
 May import: nothing. Of each other its modules import `money`, `prices` and `times`; `deadlines` also `errors` and
-`turns`, `commands` `deadlines`.
+`turns`.
 """

@@ -70,7 +70,7 @@ def _add_to_console() -> object:
 
 
 EXTRA = Extra(
-    needs=("observations", "operations"),
+    needs=("commands", "observations", "operations"),
     adds={"console": _add_to_console},
     ledger=LedgerTables(names=("alert_hooks", "alert_conditions", "alerts")),
     tables={"alerts": Table(_find_settings, finish=_finish, find_literals=_find_literals)},

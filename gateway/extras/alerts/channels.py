@@ -21,10 +21,11 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from gateway.base import commands, deadlines
+from gateway.base import deadlines
 from gateway.base.addresses import is_public
 from gateway.base.tls import describe_tls
 from gateway.config.values import check_webhook
+from gateway.extras.commands import running
 from gateway.upstream.dial import make_tls
 from gateway.upstream.resolver import Resolver
 
@@ -177,8 +178,8 @@ async def run_command(
 ) -> None:
     """Run the command, which has to exit with 0. Raises Undelivered."""
     try:
-        await commands.run_command(
+        await running.run_command(
             command, body + b"\n", limit_seconds=limit_seconds, variables=variables
         )
-    except commands.CommandFailed as error:
+    except running.CommandFailed as error:
         raise Undelivered(str(error)) from error

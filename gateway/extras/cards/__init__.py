@@ -70,7 +70,7 @@ def _add_to_console() -> object:
 EXTRA = Extra(
     adds={"console": _add_to_console},
     ledger=LedgerTables(names=("orders", "order_reversals", "order_fees")),
-    needs=("console", "signins"),
+    needs=("console", "packages", "signins"),
     tables={
         "billing.stripe": Table(
             _find_settings,

@@ -37,6 +37,7 @@ def _start(_: Gateway) -> Started:
 
 
 EXTRA = Extra(
+    needs=("packages",),
     words={
         "adopt": "Write a gateway.toml from the settings of another gateway: LiteLLM or new-api.",
         "key": "",

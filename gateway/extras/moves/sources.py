@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.base.install import tell_install
 from gateway.base.money import MILLION
 from gateway.base.process import READ, find_obstacle
+from gateway.extras.packages.install import tell_install
 from gateway.ledger.records import NotFound, Refused
 
 Json = Mapping[str, Any]

@@ -61,5 +61,8 @@ def _add_to_moves() -> Mover:
 
 
 EXTRA = Extra(
-    adds={"moves": _add_to_moves}, databases=_find_databases, schemas={"PostgreSQL": VERSION}
+    needs=("packages",),
+    adds={"moves": _add_to_moves},
+    databases=_find_databases,
+    schemas={"PostgreSQL": VERSION},
 )

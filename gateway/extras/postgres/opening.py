@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.base.install import tell_install
 from gateway.base.progress import Progress
+from gateway.extras.packages.install import tell_install
 from gateway.extras.postgres.urls import read_url
 from gateway.extras.postgres.versions import VERSION
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError

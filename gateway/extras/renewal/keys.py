@@ -20,12 +20,12 @@ from typing import Final
 
 import orjson
 
-from gateway.base.commands import CommandFailed, run_command
 from gateway.base.deadlines import TICK_SECONDS, limit_seconds
 from gateway.base.times import unix_ms
 from gateway.base.turns import spawn
 from gateway.config.records import Config, KeySource, Provider
 from gateway.config.secrets import expand_variables, find_mistake, resolve_secret
+from gateway.extras.commands.running import CommandFailed, run_command
 from gateway.upstream.keys import ProviderKey
 from gateway.upstream.routing import Routes
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from gateway.base.commands import CommandFailed, pick_variables, run_command
 from gateway.config.records import KeySource
+from gateway.extras.commands.running import pick_variables, run_command
 from gateway.extras.renewal.keys import KeyFile, fetch_key, read_output
-from tests.support.waiting import until
 
 # ---- commands ------------------------------------------------------------------------------------
 
@@ -30,17 +27,13 @@ def test_an_end_without_an_offset_is_local_time() -> None:
     assert read_output(output, 0.0) == ("ya29.key", local)
 
 
-async def run(*command: str, limit_seconds: float = 30.0) -> bytes:
-    return await run_command(command, limit_seconds=limit_seconds, max_output=1024)
-
-
 async def test_a_command_is_run_in_the_folder_of_the_file_and_by_no_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "token").write_text(f"{KEY}\n")
     source = KeySource("command:", ("cat", "token"), tmp_path, 60)
     assert await fetch_key(source) == (KEY, None)
-    assert await run("echo", "$HOME", ";") == b"$HOME ;\n"
+    assert await run_command(["echo", "$HOME", ";"], limit_seconds=30, max_output=9) == b"$HOME ;\n"
     # Nor does it see what it does not need: the gateway's variables have its secrets.
     passed = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "https_proxy", "NO_PROXY", "SSL_CERT_FILE"]
     usual = {*pick_variables(os.environ, ())} - {*passed}
@@ -53,48 +46,6 @@ async def test_a_command_is_run_in_the_folder_of_the_file_and_by_no_shell(
     assert await fetch_key(replace(asks, variables=("CLOUDSDK_CONFIG",))) == (KEY, None)
     with pytest.raises(ValueError, match="no key"):
         await fetch_key(asks)
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (("cat", "/nowhere/at-all"), "the command exited with 1"),
-        (("/nowhere/at-all",), "the command did not start: No such file or directory"),
-        (("head", "-c", "9999", "/dev/zero"), "the command wrote more than 1 KiB"),
-    ],
-)
-async def test_a_command_that_fails_says_why_in_our_words(
-    command: tuple[str, ...], words: str
-) -> None:
-    with pytest.raises(CommandFailed) as failure:
-        await run(*command)
-    assert str(failure.value) == words
-
-
-async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    with pytest.raises(CommandFailed, match="took longer than"):
-        await run("sh", "-c", f"sleep 600 & echo $$ $! > {pids}; wait", limit_seconds=0.5)
-    own, child = map(int, pids.read_text().split())
-    assert find_state(own) == ""
-    await until(lambda: find_state(child) in ("", "Z"), "its child's end")
-
-
-async def test_a_command_ends_with_what_runs_it(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    running = run("sh", "-c", f"echo $$ > {pid}; exec sleep 600")
-    task = asyncio.get_running_loop().create_task(running)
-    await until(lambda: pid.exists() and pid.read_text().strip(), "the command to run")
-    task.cancel()
-    await asyncio.wait([task])
-    assert find_state(int(pid.read_text())) == ""
-
-
-def find_state(pid: int) -> str:
-    """Return the state of a process, which is Z for a zombie, or "" if it is gone."""
-    with suppress(FileNotFoundError):
-        return Path(f"/proc/{pid}/stat").read_text().split()[2]
-    return ""
 
 
 # ---- files ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.base.install import tell_install
+from gateway.extras.packages.install import tell_install
 from tests.support.rows import each_row
 
 

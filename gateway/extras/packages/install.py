@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _EXTRA: Final = re.compile(r"""(.*?)\s*;\s*extra\s*==\s*["']([^"']+)["']\s*""")
 _CONTAINER_FILES: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
-_SOURCE: Final = Path(__file__).absolute().parents[2]
+_SOURCE: Final = Path(__file__).absolute().parents[3]
 """The folder with the package, which in a clone has pyproject.toml."""
 
 

@@ -1,0 +1,12 @@
+"""The packages that other extras need, and which need not be there: says how they are installed.
+
+It serves nothing by itself.
+
+install  the command that installs a package, by how this gateway was installed
+"""
+
+from __future__ import annotations
+
+from gateway.extension import Extra
+
+EXTRA = Extra()
