@@ -1,10 +1,10 @@
-"""Hosts and ports as people and browsers write them; the address of a request; public addresses."""
+"""Hosts and ports as people and browsers write them; the address of a request."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}  # n
 LOCAL: Final = "local"
 """The address of a client on a UNIX socket that forwards no other address."""
 Network = IPv4Network | IPv6Network
-
-_SSH_WORDS: Final = 4
-"""Words of SSH_CONNECTION: address and port of the client, then of the server."""
 
 
 def join_address(host: str, port: int) -> str:
@@ -46,27 +43,6 @@ def make_origin(host: str, port: int) -> str:
 def make_local_url(host: str, port: int) -> str:
     """Return the URL by which a listening address is reached from the same machine."""
     return make_origin(_REACHABLE.get(host, host), port)
-
-
-def make_tunnel_command(host: str, port: int, environ: Mapping[str, str]) -> str | None:
-    """Return what to type on another machine to reach a loopback address; None for other addresses.
-
-    In a session of ssh, `environ` says by which address the machine was reached.
-    """
-    if not is_loopback(host):
-        return None
-    connection = environ.get("SSH_CONNECTION", "").split()
-    server, server_port = connection[2:] if len(connection) == _SSH_WORDS else ("SERVER", "22")
-    option = "" if server_port == "22" else f"-p {server_port} "
-    user = environ.get("USER") or "USER"
-    return f"ssh {option}-L {port}:{join_address(host, port)} {user}@{server}"
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _bracket(host: str) -> str:
@@ -163,33 +139,3 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     # A dual-stack socket reports IPv4 clients in this form; networks are configured as IPv4.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
-
-
-_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
-"""The assigned part of IPv6. Outside it are networks' own prefixes, such as those of a NAT64."""
-_NEVER: Final = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
-"""Networks for protocols, relays (6to4) and documentation: Python's versions differ on them."""
-_ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
-"""The third quarter of an IPv6 address whose last one is an IPv4 address (RFC 5214)."""
-
-
-def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address is public. An embedded IPv4 address decides for an IPv6 address."""
-    if any(address in network for network in _NEVER):
-        return False
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(address.ipv4_mapped)
-        if not all(map(is_public, _find_carried(address))) or address not in _GLOBAL_UNICAST:
-            return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
-
-
-def _find_carried(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that a tunnel would go to."""
-    if address.sixtofour is not None:
-        yield address.sixtofour
-    if address.teredo is not None:
-        yield from address.teredo
-    if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
-        yield IPv4Address(int(address) & 0xFFFFFFFF)

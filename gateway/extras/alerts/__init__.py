@@ -11,6 +11,7 @@ findings   what is wrong with providers, usage, budgets, backups; events that ar
 delivery   delivers what is due, with back-off
 channels   one try: a signed request to a webhook, whose address may not be forbidden, or a run of the
            command
+public     which addresses are public
 verbs      `alerts list` and `alerts test`
 console    where the console is: operators see the latest, everybody sets a webhook; `static` has both
 

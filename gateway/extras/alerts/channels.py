@@ -22,9 +22,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway.base import deadlines
-from gateway.base.addresses import is_public
 from gateway.base.tls import describe_tls
 from gateway.config.values import check_webhook
+from gateway.extras.alerts.public import is_public
 from gateway.extras.commands import running
 from gateway.upstream.dial import make_tls
 from gateway.upstream.resolver import Resolver

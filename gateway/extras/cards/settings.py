@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from gateway.base.addresses import is_loopback
 from gateway.base.money import NANO, format_amount
 from gateway.config import scalars as read
 from gateway.config import secrets, values
@@ -18,6 +17,7 @@ from gateway.config.records import Config, make_record
 from gateway.config.secrets import ReadTable, is_literal, resolve
 from gateway.extension import find_added
 from gateway.extras.packages.install import tell_install
+from gateway.extras.signins.tunnel import is_loopback
 
 TABLE: Final = "billing.stripe"
 SECRETS: Final = ("secret_key", "webhook_secret")

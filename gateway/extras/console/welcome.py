@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from gateway.base.addresses import make_tunnel_command
 from gateway.config.records import Config, Server
 from gateway.extension import FirstStartText
 from gateway.extras.signins import signin
+from gateway.extras.signins.tunnel import make_tunnel_command
 from gateway.ledger.sql.books import Books
 
 

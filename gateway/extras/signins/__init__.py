@@ -14,6 +14,7 @@ ledger; names of people in accounts are not kept free then, and a new role ends 
     door        signing in by name and password: checks, counts and notes in their order
     throttle    rate limits for what can be guessed; cookies of browsers that are known
     browsers    what browsers say of themselves and keep: site, device, cookies
+    tunnel      how an address of this machine alone is reached from another one
     verbs       the commands, such as `account passwd`
 """
 

@@ -7,7 +7,6 @@ import sys
 from getpass import getpass
 from typing import Final
 
-from gateway.base.addresses import make_tunnel_command
 from gateway.base.times import format_iso, format_moment
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
@@ -15,6 +14,7 @@ from gateway.extras.signins import signin
 from gateway.extras.signins.people import PeopleBook
 from gateway.extras.signins.sessions import SignInBook
 from gateway.extras.signins.totp import TotpBook
+from gateway.extras.signins.tunnel import make_tunnel_command
 from gateway.ledger.records import Refused
 
 _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
