@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import combinations
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final
 
 from gateway.base.money import FREE, Price, Tokens, compute_cost_nano, count_none, describe_price
 from gateway.base.times import ALWAYS, Window
@@ -114,25 +113,6 @@ class PriceRule:
             for name in CONDITIONS
         )
 
-    def meets(self, other: Self) -> bool:
-        """Return whether both rules may hold for one request."""
-        words = ((getattr(self, name), getattr(other, name)) for name in CONDITIONS)
-        return self.window.meets(other.window) and all(
-            None in pair or pair[0] == pair[1] for pair in words
-        )
-
-    def contains(self, *others: Self) -> bool:
-        """Return whether this rule holds whenever all the others (one or two that overlap) hold."""
-        above = max((-1 if one.input_above is None else one.input_above) for one in others)
-        return (
-            (self.input_above is None or self.input_above <= above)
-            and all(
-                getattr(self, name) in (None, *(getattr(one, name) for one in others))
-                for name in CONDITIONS
-            )
-            and self.window.contains(others[0].window, others[-1].window)
-        )
-
 
 _MARGIN: Final = 2
 """Factor on the estimated input: real texts have up to twice as many tokens."""
@@ -212,18 +192,6 @@ class PriceList:
             and all(getattr(rule, name) in (None, STANDARD) for name in others)
             for rule in self.rules
         )
-
-    def find_conflicts(self) -> Iterator[tuple[PriceRule, PriceRule]]:
-        """Yield pairs of rules that may hold at once, where neither contains the other.
-
-        In such cases the first applies, perhaps against the intention, unless an earlier rule covers
-        both.
-        """
-        for (number, first), (_, second) in combinations(enumerate(self.rules), 2):
-            if not first.meets(second) or first.contains(second) or second.contains(first):
-                continue
-            if not any(rule.contains(first, second) for rule in self.rules[:number]):
-                yield first, second
 
 
 FREE_OF_CHARGE: Final = PriceList(FREE)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Final, Self, TypeVar, overload
+from typing import Final, TypeVar, overload
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
@@ -74,7 +74,7 @@ def _to_datetime(ms: int) -> datetime:
 
 DAY_MINUTES: Final = DAY_MS // MINUTE_MS
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_WEEK_MINUTES: Final = len(WEEKDAYS) * DAY_MINUTES
+WEEK_MINUTES: Final = len(WEEKDAYS) * DAY_MINUTES
 _EPOCH_MINUTE: Final = WEEKDAYS.index("thu") * DAY_MINUTES
 """The minute of the week in which the epoch began."""
 _FAR_MS: Final = 2**62
@@ -90,19 +90,9 @@ def _mask(begin: int, end: int) -> int:
     return (1 << end) - (1 << begin)
 
 
-def _find_minute(at_ms: int) -> int:
+def find_minute(at_ms: int) -> int:
     """Return the minute of the week."""
-    return (at_ms // MINUTE_MS + _EPOCH_MINUTE) % _WEEK_MINUTES
-
-
-def _list_minutes(begin_ms: int, end_ms: int) -> int:
-    """Return a bit for each minute of the week that lies between two times."""
-    count = -(-end_ms // MINUTE_MS) - begin_ms // MINUTE_MS
-    if count >= _WEEK_MINUTES:
-        return _mask(0, _WEEK_MINUTES)
-    # Minutes after Sunday's last are Monday's: the bits wrap around.
-    shifted = _mask(0, count) << _find_minute(begin_ms)
-    return (shifted | shifted >> _WEEK_MINUTES) & _mask(0, _WEEK_MINUTES)
+    return (at_ms // MINUTE_MS + _EPOCH_MINUTE) % WEEK_MINUTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +105,7 @@ class Window:
     from_ms: int | None = None
     until_ms: int | None = None
     """The end, exclusive."""
-    _minutes: int = field(init=False, repr=False, compare=False)
+    minutes: int = field(init=False, repr=False, compare=False)
     """A bit for each minute of the week, from Monday on."""
 
     def __post_init__(self) -> None:
@@ -129,7 +119,7 @@ class Window:
         week = 0
         for day in days:
             week |= of_day << day * DAY_MINUTES
-        object.__setattr__(self, "_minutes", week)
+        object.__setattr__(self, "minutes", week)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -150,40 +140,11 @@ class Window:
     def has(self, at_ms: int) -> bool:
         if self is ALWAYS:  # true for nearly every rule; called at least once per request
             return True
-        begin, end = self._dates
-        return begin <= at_ms < end and bool(self._minutes >> _find_minute(at_ms) & 1)
-
-    def meets(self, other: Self) -> bool:
-        """Return whether the two windows overlap."""
-        return self._meet(other)[2] > 0
-
-    def contains(self, one: Self, other: Self) -> bool:
-        """Return whether this window covers the overlap of the other two."""
-        begin, end, minutes = one._meet(other)
-        return self._dates[0] <= begin and end <= self._dates[1] and not minutes & ~self._minutes
-
-    def _meet(self, other: Self) -> tuple[int, int, int]:
-        """Return begin, end and minutes of the overlap."""
-        begin = max(self._dates[0], other._dates[0])
-        end = min(self._dates[1], other._dates[1])
-        if begin >= end:
-            return begin, end, 0
-        return begin, end, self._minutes & other._minutes & _list_minutes(begin, end)
-
-    def find_time_ms(self, now_ms: int) -> int:
-        """Return a time in the window: now, or else the next one, or one of its last week."""
-        begin, end = self._dates
-        # The last week of an ended window contains each of its minutes of the week.
-        starts = max(begin, now_ms), max(begin, end - _WEEK_MINUTES * MINUTE_MS)
-        times = (
-            max(start, minute * MINUTE_MS)
-            for start in starts
-            for minute in range(start // MINUTE_MS, start // MINUTE_MS + _WEEK_MINUTES)
-        )
-        return next((one for one in times if self.has(one)), now_ms)
+        begin, end = self.dates
+        return begin <= at_ms < end and bool(self.minutes >> find_minute(at_ms) & 1)
 
     @property
-    def _dates(self) -> Span:
+    def dates(self) -> Span:
         return self.from_ms or 0, _FAR_MS if self.until_ms is None else self.until_ms
 
 

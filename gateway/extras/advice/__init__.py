@@ -8,6 +8,7 @@ mistaken     what stands in the place of a secret, a model's name, an address or
 other_names  what other programs call our keys
 syntax       what was meant by text that is not TOML
 plausible    prices that no vendor comes near
+overlaps     rules of prices that may hold for one request
 losses       warnings of prices below their cost, of rules that meet, of addresses that are not found
 """
 

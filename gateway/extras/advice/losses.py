@@ -11,6 +11,7 @@ from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model
 from gateway.extension import Loss
 from gateway.extras.advice.mistaken import find_base
+from gateway.extras.advice.overlaps import find_conflicts, find_time_ms
 
 
 def list_warnings(config: Config) -> Iterator[str]:
@@ -34,7 +35,7 @@ def list_conflicts(config: Config) -> Iterator[str]:
     for model in config.models.values():
         costs = ((f"cost_when at {name}", one) for name, one in model.costs.items())
         for where, prices in (("price_when", model.prices), *costs):
-            for first, second in prices.find_conflicts():
+            for first, second in find_conflicts(prices):
                 yield (
                     f"[models.{quote_key(model.id, always=True)}] {where}: the rules"
                     f" '{first.why}' and '{second.why}' may both hold for a request; the first one"
@@ -92,4 +93,4 @@ def _satisfy(rule: PriceRule | None) -> tuple[money.Tokens, BillTerms, int]:
         return money.Tokens(), BillTerms(), now_ms
     above = 0 if rule.input_above is None else rule.input_above + 1
     terms = BillTerms(rule.service_tier or "", rule.speed or "", rule.inference_geo or "")
-    return money.Tokens(input=above), terms, rule.window.find_time_ms(now_ms)
+    return money.Tokens(input=above), terms, find_time_ms(rule.window, now_ms)
