@@ -93,17 +93,6 @@ ENTRY: Final = Fields[records.EntryView](
         ("NOTE", lambda entry: " ".join(filter(None, (entry.request_id, entry.note)))),
     ),
 )
-EVENT: Final = Fields[records.EventView](
-    *("id", "at_ms", "actor", "action", "account", "target", "detail", "address"),
-    table=(
-        ("WHEN UTC", "at_ms"),
-        ("WHO", "actor"),
-        ("WHAT", "action"),
-        *("account", "target"),
-        ("FROM", "address"),
-        ("DETAIL", lambda event: event.detail),
-    ),
-)
 
 
 # ---- keys and budgets ----------------------------------------------------------------------------

@@ -107,18 +107,6 @@ class Command:
         else:
             self.show(described, render(fields.columns, rows, self.currency, total))
 
-    def show_latest(self, what: str, rows: Sequence[Row], fields: Fields[Row], limit: int) -> None:
-        """Write as many rows as `--limit` allows, and say so if there are more."""
-        shown = rows[:limit]
-        self.show_list(shown, fields)
-        if len(rows) > len(shown):
-            these = (
-                f"These are the latest {limit} {what}s"
-                if limit > 1
-                else f"This is the latest {what}"
-            )
-            self.say(f"{these}; --limit N shows more.")
-
 
 def write_new(verb: str, target: Path, data: bytes) -> None:
     """Write a new file. Raises Conflict if there is one, and Refused if it cannot be written."""

@@ -19,10 +19,12 @@ from gateway.extras.alerts.records import (
     make_alert_id,
     write_alert,
 )
+from gateway.ledger.records import EventView
 from gateway.ledger.sql.database import Part, read_script
 
 MAX_AT_ONCE: Final = 500
-"""How many alerts about balances are raised at a time: a new threshold may be above every balance."""
+"""How many alerts about balances are raised at a time: a new threshold may be above every balance. As many
+events of an action are read."""
 PER_RECEIVER: Final = 4
 """How many alerts of one receiver are due at once, so that a hanging receiver does not delay others."""
 
@@ -101,6 +103,14 @@ class AlertBook(Part):
                 )
                 alert = Alert("low_balance", name, str(now_ms), text, account_id)
                 self._raise(alert, channels)
+
+    def read_events(self, action: str, after_id: int, since_ms: int) -> list[EventView]:
+        """Return the events of an action behind an id and from a time on, the earliest first."""
+        rows = self._database.fetch(
+            _SQL["events after"],
+            {"action": action, "after": after_id, "since": since_ms, "limit": MAX_AT_ONCE},
+        )
+        return [EventView(*row) for row in rows]
 
     def read_due(self, limit: int) -> list[Due]:
         """Return what is due, those of each receiver in turn."""

@@ -90,3 +90,7 @@ SELECT url, secret, low_balance_nano FROM alert_hooks WHERE account_id = ?;
 INSERT INTO alert_hooks (account_id, url, secret, low_balance_nano) VALUES (?, ?, ?, ?)
 ON CONFLICT (account_id) DO UPDATE SET url = excluded.url, secret = excluded.secret,
     low_balance_nano = excluded.low_balance_nano;
+
+--: events after
+SELECT id, at_ms, actor, action, account, target, detail, address FROM events
+WHERE action = :action AND id > :after AND at_ms >= :since ORDER BY id LIMIT :limit;

@@ -12,6 +12,7 @@ from gateway.base.money import format_amount
 from gateway.base.times import DAY_MS, format_day, format_moment
 from gateway.base.usage import MissingUsage
 from gateway.config.records import Config
+from gateway.extras.alerts.book import AlertBook
 from gateway.extras.alerts.records import Alert, AlertKind
 from gateway.extras.observations.book import ObservationBook
 from gateway.extras.observations.records import UpstreamView
@@ -151,9 +152,9 @@ def find_told_events(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]
 
     `seen`: the last event of each kind that raised an alert. An alert's occurrence is its event.
     """
-    found = []
+    found, book = [], AlertBook(books)
     for action, (kind, text) in _TOLD_EVENTS.items():
-        events = books.events.read_after(action, seen.get(kind, 0), books.clock() - TOLD_MS)
+        events = book.read_events(action, seen.get(kind, 0), books.clock() - TOLD_MS)
         for event in events:
             name = event.account or ""
             # Of a person in the account, whom the event names; those of orders name the order.

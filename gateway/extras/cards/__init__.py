@@ -70,7 +70,7 @@ def _add_to_console() -> object:
 EXTRA = Extra(
     adds={"console": _add_to_console},
     ledger=LedgerTables(names=("orders", "order_reversals", "order_fees")),
-    needs=("console", "packages", "signins"),
+    needs=("console", "packages", "reports", "signins"),
     tables={
         "billing.stripe": Table(
             _find_settings,

@@ -8,6 +8,7 @@ from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, choice, verb
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.records import SOLD_ORDER, OrderState
+from gateway.extras.reports.latest import show_latest
 
 
 @verb(
@@ -26,4 +27,4 @@ def orders(
     if account is not None:
         books.accounts.find_id(account)
     found = OrderBook(books).read_latest(account, state, limit + 1, since_ms=since or 0)
-    command.show_latest("order", found, SOLD_ORDER, limit)
+    show_latest(command, "order", found, SOLD_ORDER, limit)

@@ -5,6 +5,7 @@ still notes each event, and nobody reads them.
 
 health   judges providers by their latest calls; latencies, refusals
 needs    what an operator has to see to, for the console's overview
+events   events as operators see them
 verbs    the three commands
 console  where the console is, for operators: health, how providers answer, refusals, audit, the log of events
 overview likewise: the overview of the whole gateway

@@ -33,6 +33,7 @@ from gateway.extras.console.state import FinishedAudit, ProcessState
 from gateway.extras.observations.describing import REFUSED
 from gateway.extras.observations.records import LatencyScope, UpstreamView
 from gateway.extras.operations import health
+from gateway.extras.operations.events import EVENT
 from gateway.extras.operations.overview import PERIODS
 from gateway.ledger.opening import find_schema, open_books
 from gateway.ledger.records import AuditReport, EventFilter
@@ -184,7 +185,7 @@ def list_events(books: Books, request: ConsoleRequest) -> Answer:
     )
     events = books.events.read_page(chosen, page.after_number, page.wanted)
     count, kinds = books.events.count(chosen), books.events.find_kinds()
-    return page.answer("events", events, views.EVENT.describe, count=count, kinds=kinds)
+    return page.answer("events", events, EVENT.describe, count=count, kinds=kinds)
 
 
 _IDLE: Final[tuple[BreakerState, int]] = ("closed", 0)

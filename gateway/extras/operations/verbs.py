@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from gateway.admin import views
 from gateway.admin.fields import Columns
 from gateway.base.times import DAY_MS, format_moment
 from gateway.cli import arguments as read
@@ -15,7 +14,9 @@ from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, arg, flag, verb
 from gateway.extras.observations.describing import REFUSED, describe_failure
 from gateway.extras.observations.records import UpstreamFailure, UpstreamView
 from gateway.extras.operations import health
+from gateway.extras.operations.events import EVENT
 from gateway.extras.operations.health import LatencyRow
+from gateway.extras.reports.latest import show_latest
 from gateway.ledger.records import EventFilter
 
 LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than about"
@@ -121,7 +122,7 @@ def refusals(command: Command, account: str | None, since: int | None, *, each: 
 def events(command: Command, search: str | None, since: int | None, limit: int) -> None:
     chosen = EventFilter(search, since_ms=since or 0)
     rows = command.open_books().events.read_page(chosen, None, limit + 1)
-    command.show_latest("event", rows, views.EVENT, limit)
+    show_latest(command, "event", rows, EVENT, limit)
 
 
 def _describe_last(failure: UpstreamFailure | None) -> str:

@@ -15,6 +15,7 @@ from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
 from gateway.extras.observations.records import UpstreamFailure
 from gateway.extras.reports import views
 from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.latest import show_latest
 from gateway.extras.reports.records import (
     CallFilter,
     CallView,
@@ -84,7 +85,7 @@ def list_calls(
     else:
         found = calls.read_page(chosen, None, limit + 1)
     failures = calls.read_last_failures(found)
-    command.show_latest("call", found, _add_errors(failures), limit)
+    show_latest(command, "call", found, _add_errors(failures), limit)
 
 
 def _add_errors(failures: Mapping[str, UpstreamFailure]) -> Fields[CallView]:
@@ -209,7 +210,7 @@ def entries(
                 command.output.print(text)
         return
     every = chain.from_iterable(_read_runs(books, chosen))
-    command.show_latest("entry", [*islice(every, limit + 1)], _ENTRY, limit)
+    show_latest(command, "entry", [*islice(every, limit + 1)], _ENTRY, limit)
 
 
 def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, ...]]:

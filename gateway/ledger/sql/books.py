@@ -107,10 +107,6 @@ class Books(Database):
         self.close()
 
 
-MAX_AT_ONCE: Final = 500
-"""Events of one page."""
-
-
 class ReceiptBook(Part):
     def find(self, request_id: str, *, account_id: int | None = None) -> CallDetail | RequestNotes:
         """Return a request with its receipt, or what an extra knows of one that has none. Raises NotFound.
@@ -168,14 +164,6 @@ class EventBook(Part):
         """Return the last event of an action, of anybody or from an address, or None."""
         row = self._database.read_one(_SQL["last event"], {"action": action, "address": address})
         return None if row is None else EventView(*row)
-
-    def read_after(self, action: str, after_id: int, since_ms: int) -> list[EventView]:
-        """Return the events of an action behind an id and from a time on, the earliest first."""
-        rows = self._database.fetch(
-            _SQL["events after"],
-            {"action": action, "after": after_id, "since": since_ms, "limit": MAX_AT_ONCE},
-        )
-        return [EventView(*row) for row in rows]
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note an action of a process on itself. It must not contain a secret."""
