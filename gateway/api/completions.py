@@ -249,7 +249,9 @@ class Relay:
                 pass
             case lifecycle.Leaving.READ_USAGE:
                 # Only the usage is missing. With the provider's report no estimate is needed.
-                life.read_until = self._completion.call.gateway.ticker.clock.soon + USAGE_SECONDS
+                life.read_until = (
+                    self._completion.call.gateway.ticker.clock.next_seconds + USAGE_SECONDS
+                )
             case lifecycle.Leaving.STOP:
                 life.stop(CallerLeft())
             case leaving:

@@ -48,9 +48,9 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
     async def serve(http: web.Request, call: Call) -> web.StreamResponse:
         secret = read_key(http)
         try:
-            rates = let_in(call, secret, call.started, for_money=for_money)
+            rates = authorize(call, secret, call.started, for_money=for_money)
         except OUTDATED:
-            rates = await _let_in_after_all(call, secret, for_money=for_money)
+            rates = await _authorize_again(call, secret, for_money=for_money)
         gateway = call.gateway
         assert call.key is not None
         note_known(http, call.key.account.id)
@@ -77,7 +77,7 @@ def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
         connection.owner = connection.owner if account_id is None else account_id
 
 
-def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
+def authorize(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     """Find the key of a request, make all checks that need no body, and count the request.
 
     Raises InvalidKey, AccountSuspended, Overloaded, LedgerUnavailable, RateLimited or
@@ -103,7 +103,7 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     return rates
 
 
-async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rates:
+async def _authorize_again(call: Call, secret: str, *, for_money: bool) -> Rates:
     """Try again with changes committed just now, such as a key, a credit or a higher limit."""
     gateway = call.gateway
     # Our keys include a checksum, so made-up ones do not make the ledger look for changes. Others may
@@ -119,7 +119,7 @@ async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rate
     digest = ids.digest(secret)
     if gateway.ledger.find_key(digest) is None:
         raise await explain_end(gateway, digest)
-    return let_in(call, secret, time.monotonic(), for_money=for_money)
+    return authorize(call, secret, time.monotonic(), for_money=for_money)
 
 
 async def catch_up(ledger: ServingLedger) -> None:

@@ -177,7 +177,7 @@ class StreamSink(Sink):
         return self._transport.get_write_buffer_size()
 
     async def unblock(self) -> None:
-        self._stalled_since = self._clock.soon
+        self._stalled_since = self._clock.next_seconds
         try:
             await drain(self.request)
         finally:

@@ -59,7 +59,7 @@ class Clock:
         """The end of the last pause."""
 
     @property
-    def soon(self) -> float:
+    def next_seconds(self) -> float:
         """The clock's time at its next move. A wait that begins now is dated by it, so it never ends early."""
         return self.seconds + self._held + self._due - self.now
 
@@ -100,7 +100,7 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
 
     def renew(self) -> None:
         """Begin the quiet time anew: something came."""
-        self._since = self._clock.soon
+        self._since = self._clock.next_seconds
 
     async def __aenter__(self) -> Self:
         await self._limit.__aenter__()

@@ -86,17 +86,17 @@ async def close_while_draining(
 
 
 async def drain(
-    gateway: Gateway, connections: ConnectionWatch, listener: Listener, hurry: asyncio.Event
+    gateway: Gateway, connections: ConnectionWatch, listener: Listener, cut_short: asyncio.Event
 ) -> None:
     """Wait for requests in flight; end the rest with an error in their dialect.
 
-    The wait ends after `drain_seconds` or when `hurry` is set.
+    The wait ends after `drain_seconds` or when `cut_short` is set.
     """
 
-    async def wait_until_idle(seconds: float, hurry: asyncio.Event) -> None:
-        """Wait until all replies have been read, the time is over or `hurry` is set."""
+    async def wait_until_idle(seconds: float, cut_short: asyncio.Event) -> None:
+        """Wait until all replies have been read, the time is over or `cut_short` is set."""
         until = asyncio.get_running_loop().time() + seconds
-        while not hurry.is_set() and not connections.is_idle():
+        while not cut_short.is_set() and not connections.is_idle():
             if listener.is_passed:
                 connections.close_idle()
             left = until - asyncio.get_running_loop().time()
@@ -104,17 +104,17 @@ async def drain(
                 return
             with contextlib.suppress(TimeoutError):
                 # A second signal ends this wait at once.
-                await asyncio.wait_for(hurry.wait(), min(left, IDLE_POLL_SECONDS))
+                await asyncio.wait_for(cut_short.wait(), min(left, IDLE_POLL_SECONDS))
 
     gateway.draining = True
     if listener.is_passed:
         listener.close()
     log.info("stopping: %d requests in flight", gateway.in_flight)
-    await wait_until_idle(gateway.config.server.drain_seconds, hurry)
+    await wait_until_idle(gateway.config.server.drain_seconds, cut_short)
     if gateway.in_flight:
         log.warning("stopping: cutting off %d requests", gateway.in_flight)
         gateway.ticker.stop_all(Overloaded(STOPPED))
-    # Not `hurry`: requests that were cut off get their error also after a second signal.
+    # Not `cut_short`: requests that were cut off get their error also after a second signal.
     await wait_until_idle(STOP_SECONDS, asyncio.Event())
     connections.abort_all()
 

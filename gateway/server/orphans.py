@@ -25,10 +25,10 @@ async def reap() -> None:
     seen: set[int] = set()
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        seen = look(seen)
+        seen = reap_seen(seen)
 
 
-def look(seen: set[int]) -> set[int]:
+def reap_seen(seen: set[int]) -> set[int]:
     """Reap the zombies that the last look has seen; return those that are seen for the first time."""
     zombies = find_zombies()
     for pid in zombies & seen:

@@ -114,7 +114,7 @@ class Attempt:
     _quiet_since: float = 0.0
 
     def __post_init__(self) -> None:
-        self._began = self.clock.soon
+        self._began = self.clock.next_seconds
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises what ended the request."""
@@ -122,7 +122,7 @@ class Attempt:
         self.life.note_sent()
         self.connection, self.life.cut, self.refusal = connection, connection.fail, None
         self._body_reads = connection.body_reads
-        self._quiet_since = self.clock.soon
+        self._quiet_since = self.clock.next_seconds
         self._sent = time.monotonic()
 
     def open(self, head: Head) -> Receiver:

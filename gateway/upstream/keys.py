@@ -34,7 +34,7 @@ _HASH_BYTES: Final = 8
 class Renewing(Protocol):
     """The background renewal of a key."""
 
-    def hurry(self, refused: str) -> None:
+    def renew_early(self, refused: str) -> None:
         """Renew the key soon if it is still the one that was refused."""
 
     async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
@@ -142,7 +142,7 @@ class KeyRing:
         if key.secret != sent:  # renewed meanwhile: the new key was not refused
             return True
         if key.renewing is not None and error.upstream_status == UNAUTHORIZED:
-            key.renewing.hurry(sent)
+            key.renewing.renew_early(sent)
         # An only key is tried in any case, so a rest would change nothing.
         if len(self.keys) > 1:
             seconds = error.rest_seconds or REST_SECONDS

@@ -146,7 +146,7 @@ def watch_sink() -> Kind:
     sink._clock, sink._stall_seconds = ticker.clock, LIMIT
 
     def come() -> None:
-        sink._stalled_since = ticker.clock.soon
+        sink._stalled_since = ticker.clock.next_seconds
 
     come()
     timed: Any = Request(ticker)

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import asyncio, ctypes, os, subprocess
-from gateway.server.orphans import look
+from gateway.server.orphans import reap_seen
 
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans come here, as to process 1
 
@@ -17,13 +17,13 @@ async def run(code):
 
 async def main():
     kept = subprocess.Popen(["sh", "-c", "exit 7"])
-    while kept.pid not in (seen := look(set())):
+    while kept.pid not in (seen := reap_seen(set())):
         await asyncio.sleep(0.01)
     assert kept.wait() == 7
     assert await asyncio.gather(*map(run, range(20))) == list(range(20))
     while seen or has_children():
         await asyncio.sleep(0.01)
-        seen = look(seen)
+        seen = reap_seen(seen)
     assert await run(3) == 3
 
 def has_children():

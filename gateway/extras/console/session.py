@@ -147,7 +147,7 @@ def list_signins(books: Books, request: ConsoleRequest) -> Answer:
 
 
 @async_route("POST", "/settings/signins", "any")
-async def let_in(request: ConsoleRequest) -> Answer:
+async def invite(request: ConsoleRequest) -> Answer:
     """Make a sign-in link for somebody new in the account."""
     _require_own(request)
     request.refuse_proxied()

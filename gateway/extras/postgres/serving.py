@@ -83,7 +83,7 @@ async def open_postgres(
 def _tell(loop: asyncio.AbstractEventLoop, ledger: ServingLedger) -> None:
     # The listener's thread may outlive the loop by `NOTIFY_SECONDS`.
     if not loop.is_closed():
-        loop.call_soon_threadsafe(ledger.look)
+        loop.call_soon_threadsafe(ledger.poll)
 
 
 def _load(

@@ -196,7 +196,7 @@ class Renewal:
             self._began = math.inf
             self._done.set()
 
-    def hurry(self, refused: str) -> None:
+    def renew_early(self, refused: str) -> None:
         pause_seconds = EARLY_FILE_SECONDS if self._file else EARLY_SECONDS
         is_due = time.monotonic() - self._began >= pause_seconds
         if self._key.secret == refused and self._done.is_set() and is_due:
@@ -204,7 +204,7 @@ class Renewal:
             self._wake.set()
 
     async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
-        self.hurry(refused)
+        self.renew_early(refused)
         with suppress(TimeoutError):
             async with limit_seconds(WAIT_SECONDS):
                 while not self._done.is_set() and not is_over():

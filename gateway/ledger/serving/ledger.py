@@ -86,7 +86,7 @@ class ServingLedger:
         self.refresh = writer.refresh
         self.watch_commits = writer.commit_watchers.append
         self.watch_changes = writer.change_watchers.append
-        self.look = writer.look
+        self.poll = writer.poll
         self.read_spent = reader.read_spent
         self.read_ended_key = reader.read_ended_key
         self.fetch = reader.fetch

@@ -92,7 +92,7 @@ class Writer:
         hang_seconds: float | None = None,
     ) -> None:
         """`hang_seconds`: after which a round is broken off; None means `commit_seconds`."""
-        self.queue = self.queue_type(self.hurry)
+        self.queue = self.queue_type(self.wake)
         self.health = Health()
         self.ended = asyncio.Event()
         """Set when nothing will be committed any more: after `close`, or after a bug."""
@@ -130,17 +130,17 @@ class Writer:
             return
         # Delayed, as a poll takes a round: one poll serves all requests within this time.
         if not self._asked:
-            self._loop.call_later(SHARE_SECONDS, self.hurry)
+            self._loop.call_later(SHARE_SECONDS, self.wake)
         polled: asyncio.Future[None] = self._loop.create_future()
         self._asked.append(polled)
         await polled
 
-    def look(self) -> None:
-        """Poll soon, as there are commits of other processes."""
+    def poll(self) -> None:
+        """Poll in the next round, which begins now or after the one under way."""
         self._poll_due_seconds = self._loop.time()
-        self.hurry()
+        self.wake()
 
-    def hurry(self) -> None:
+    def wake(self) -> None:
         """Begin a round at once or after the one under way. It takes all steps queued by then."""
         if self._is_busy:
             self._is_wanted = True
@@ -152,7 +152,7 @@ class Writer:
         self._give_up_seconds = self._loop.time() + self._commit_seconds
         # Lingering rows are in no batch yet, and the timer may fire too late.
         self.queue.ripen_all()
-        self.hurry()
+        self.wake()
 
     def _run(self, step: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
         """Take a step, unless the writer has ended. If the step raises, which is a bug, the writer ends."""
@@ -211,7 +211,7 @@ class Writer:
         if self._give_up_seconds is not None and self._is_finished():
             self._end()
         elif self.health.should_pause:
-            # Busy stays set during the pause, so that no `hurry` tries a broken disk in a loop.
+            # Busy stays set during the pause, so that no `wake` tries a broken disk in a loop.
             self._loop.call_later(RETRY_SECONDS, self._run, self._begin)
         elif self._is_wanted or self.queue.holds:
             self._begin()
@@ -259,7 +259,7 @@ class Writer:
         if self._hang_seconds <= now_seconds:
             self._note_hang()
         elif self._poll_due_seconds <= now_seconds:
-            self.hurry()
+            self.wake()
         times = (self._poll_due_seconds, self._hang_seconds, now_seconds + POLL_SECONDS)
         # Past times were handled above, or by the round that has just begun.
         next_seconds = min(one for one in times if one > now_seconds)

@@ -43,7 +43,7 @@ class Eager:
     def __init__(self, key: ProviderKey) -> None:
         self._key, self._count = key, 0
 
-    def hurry(self, refused: str) -> None:
+    def renew_early(self, refused: str) -> None:
         del refused
 
     async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
@@ -107,7 +107,7 @@ class RenewingPlayer(Player):
 
     async def do_hurry(self) -> str:
         """Let the first key be renewed soon, as if it had been refused."""
-        self.renewals[0].hurry(self.way.forwarder.keys[0].secret)
+        self.renewals[0].renew_early(self.way.forwarder.keys[0].secret)
         return await self.do_wait()
 
     async def do_wait(self) -> str:

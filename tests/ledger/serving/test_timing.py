@@ -69,15 +69,15 @@ def ask(writer: Writer, count: int = 1) -> list[asyncio.Future[None]]:
 def test_one_round_follows_another_and_a_failed_one_is_tried_after_a_pause() -> None:
     async def scene(writer: Writer, store: PlayedStore) -> None:
         for _ in range(3):
-            writer.hurry()
+            writer.wake()
         assert len(store.begun) == 1, "one round at a time"
         store.end_round()
         assert len(store.begun) == 2, "for those who came during the first one"
         store.end_round()
         assert len(store.begun) == 2, "nobody waits"
-        writer.hurry()
+        writer.wake()
         store.reports[-1](Report(unavailable=OSError("no")))
-        writer.hurry()
+        writer.wake()
         await asyncio.sleep(RETRY_SECONDS - 0.001)
         assert len(store.begun) == 3, "a retry waits its time, whoever hurries"
         await asyncio.sleep(0.002)
