@@ -125,7 +125,7 @@ class Bill:
         The result is done once the charge is committed. `error` gives the status if the verdict has none,
         `metered` is what was used, as far as a provider answered.
         """
-        call = self._call
+        call, admission = self._call, self._hold.admission
         ledger, ended_ms = call.gateway.ledger, call.gateway.ledger.clock()
         status = verdict.status
         if status is None:
@@ -144,13 +144,15 @@ class Bill:
             first_byte_ms=call.first_byte_ms,
             ended_ms=ended_ms,
             # No byte of a JSON reply leaves before its charge is committed; see `UNCOMMITTED`.
-            withdraw_if_late=not self._hold.admission.stream,
+            withdraw_if_late=not admission.stream,
             provider_cost_nano=provider_cost_nano,
             reported_cost_nano=charge.metered.reported_cost_nano,
         )
         # The ledger keeps the first settlement only, so the log line must show that one.
         if call.settlement is None:
-            self._note_end(settlement)
+            call.settlement = settlement
+            assert call.rates is not None
+            call.rates.correct_tokens(admission.expected_tokens, settlement.tokens.total)
         settled = ledger.settle(self._hold, settlement)
         # Voids are not waited for: no byte of the reply depends on their commit.
         return None if verdict.owed is Owed.NOTHING else settled
@@ -204,15 +206,6 @@ class Bill:
         prices, at_ms = self._model.prices, self._call.started_ms
         charge = make_charge(metered, prices.find(metered.tokens, metered.terms, at_ms))
         return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._expected
-
-    def _note_end(self, settlement: Settlement) -> None:
-        """Count the tokens that were used."""
-        call = self._call
-        call.settlement = settlement
-        assert call.key is not None
-        assert call.rates is not None
-        expected = self._hold.admission.expected_tokens
-        call.rates.correct_tokens(expected, settlement.tokens.total)
 
 
 def expect_tokens(expected: usage.Expected, output_tokens: int, price: Price) -> Tokens:

@@ -189,7 +189,7 @@ async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request where parsing delays no other one. Raises BodyTooLarge, BadRequest."""
     size = len(body)
     # Commas inside strings count, too: telling them apart would take as long as parsing.
-    if size > LOOP_BYTES or is_large(size, jsonbytes.bound_elements(body)):
+    if size > LOOP_BYTES or jsonbytes.bound_elements(body) > LOOP_VALUES:
         request = await run_large(call, partial(parse_large, dialect, body))
     else:
         request = dialect.parse_request(body)
