@@ -130,7 +130,7 @@ class Delivery:
         ended = pipeline if self._reply is None else self._reply
         if ended is not None and ended.failure is not None:
             raise ended.failure
-        if not self.complete:
+        if pipeline is not None and not pipeline.complete:
             raise UpstreamError("The upstream provider's stream broke off.")
 
     def receive(self, data: bytes) -> Wants:
