@@ -132,7 +132,9 @@ def test_the_limit_is_served_and_one_more_is_not(
 
 
 FIGURES: Final = {
+    "api.aiohttp_insides.KEPT_HEAD_BYTES": 2048,
     "api.aiohttp_insides.UNWANTED_SECONDS": 1,
+    "api.bodies.PARSED_FACTOR": 2,
     "api.completions.RAISE_SECONDS": 1,
     "api.completions.USAGE_SECONDS": 2,
     "api.lingering.LINGER_BYTES": 64 << 20,
