@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,20 +124,6 @@ def test_sound_books_have_no_problem(ledger: Ledger) -> None:
         assert ledger.find_problems(kept_from_ms=kept_from_ms) == ()
 
 
-@pytest.mark.parametrize(("sql", "problem"), AT_THE_START + IN_FULL)
-def test_a_full_proof_names(ledger: Ledger, sql: str, problem: str) -> None:
-    ledger.run(sql)
-    problems = ledger.find_problems()
-    assert any(problem in text for text in problems), problems
-
-
-@pytest.mark.parametrize(("sql", "problem"), AT_THE_START)
-def test_the_proof_at_the_start_names(ledger: Ledger, sql: str, problem: str) -> None:
-    ledger.run(sql)
-    problems = ledger.find_problems(full=False)
-    assert any(problem in text for text in problems), problems
-
-
 def test_requests_of_months_that_are_not_kept_may_be_gone(ledger: Ledger) -> None:
     """Their charges and sums stay, and are proven: so does the budget of a period that is over."""
     ledger.run(GONE, "UPDATE budgets SET period_day = 0, spent_nano = 5")
@@ -144,10 +131,20 @@ def test_requests_of_months_that_are_not_kept_may_be_gone(ledger: Ledger) -> Non
     assert ledger.find_problems(kept_from_ms=KEPT_FROM_MS) == ()
 
 
-@pytest.mark.parametrize(("sql", "problem"), BESIDE)
-def test_what_is_kept_is_proven_beside_what_is_gone(ledger: Ledger, sql: str, problem: str) -> None:
-    ledger.run(GONE, sql)
-    problems = ledger.find_problems(kept_from_ms=KEPT_FROM_MS)
+@pytest.mark.parametrize(
+    ("how", "sql", "problem"),
+    [
+        *(({}, *one) for one in AT_THE_START + IN_FULL),
+        *(({"full": False}, *one) for one in AT_THE_START),
+        *(({"kept_from_ms": KEPT_FROM_MS}, *one) for one in BESIDE),
+    ],
+)
+def test_a_proof_names_what_is_wrong(
+    ledger: Ledger, how: dict[str, Any], sql: str, problem: str
+) -> None:
+    """In full, at the start, or of what is kept beside what is gone."""
+    ledger.run(*[GONE] * ("kept_from_ms" in how), sql)
+    problems = ledger.find_problems(**how)
     assert any(problem in text for text in problems), problems
 
 
