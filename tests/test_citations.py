@@ -17,13 +17,8 @@ FILE: Final = re.compile(r"(?<![\w/.:*-])[\w./-]+\.(?:md|py)\b")
 PLACE: Final = re.compile(r"(?<![\w/.:-])(?:\.ci|gateway|tests)/[\w./-]*[\w/]")
 COMMAND: Final = re.compile(r"python -m ((?:gateway|tests)[\w.]*\w)")
 INVENTED: Final = {
-    "a.py",
-    "script.py",
-    "bytes_table.py",
-    "sitecustomize.py",
-    "2fpages.py",
-    "5cpages.py",
-}
+    "a.py", "script.py", "bytes_table.py", "sitecustomize.py", "2fpages.py", "5cpages.py",
+}  # fmt: skip
 """Files that tests write, or name to somebody."""
 
 FILES: Final = [

@@ -64,12 +64,9 @@ other."""
 
 PURE_BASE: Final = {"addresses", "errors", "ids", "money", "prices", "process", "times", "usage"}
 CORE: Final = {
-    *(f"base/{name}" for name in PURE_BASE),
-    "api/lifecycle",
-    "api/limits",
-    "upstream/keys",
+    *(f"base/{name}" for name in PURE_BASE), "api/lifecycle", "api/limits", "upstream/keys",
     "upstream/http1",
-}
+}  # fmt: skip
 """Besides all of `dialects/`: bytes and values in, bytes and values out."""
 SPEAK: Final = {
     *("base/money", "base/usage", "extras/moves/known", "extras/services/multiplied"),
@@ -77,15 +74,8 @@ SPEAK: Final = {
 }
 """Besides `dialects/` and extras with formats: modules with words of wire formats."""
 WORLD: Final = {
-    "asyncio",
-    "aiohttp",
-    "aiosqlite",
-    "psycopg",
-    "sqlite3",
-    "socket",
-    "ssl",
-    "selectors",
-}
+    "asyncio", "aiohttp", "aiosqlite", "psycopg", "sqlite3", "socket", "ssl", "selectors",
+}  # fmt: skip
 
 
 @cache

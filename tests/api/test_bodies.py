@@ -248,19 +248,10 @@ KINDS = {"plain": Kind(("alpha",), 1)}
 @each_row(
     "element",
     [
-        b"0,",
-        b"[],",
-        b"{},",
-        b"[",
-        b'{"":',
-        b"[[[[]]]],",
-        b'"",',
-        b'"a,b",',
-        b'{"a":1},',
-        rb'"\\",',
-        rb'"\"",',
+        b"0,", b"[],", b"{},", b"[", b'{"":', b"[[[[]]]],", b'"",', b'"a,b",', b'{"a":1},',
+        rb'"\\",', rb'"\"",',
     ],
-)
+)  # fmt: skip
 def test_a_body_of_tiny_elements_is_refused_before_it_is_parsed(element: bytes) -> None:
     body = b'{"a":[' + element * (MAX_ELEMENTS + 1) + b"0]}"
     assert is_large(len(body), bound_elements(body))

@@ -66,12 +66,9 @@ async def test_nothing_that_is_secret_is_written_down(stage: Stage) -> None:
 
 
 COMMANDS = [
-    "account list --json",
-    "account show rich --json",
-    "key list --json",
-    "usage --by key --json",
+    "account list --json", "account show rich --json", "key list --json", "usage --by key --json",
     "check",
-]
+]  # fmt: skip
 
 
 async def test_no_command_shows_a_key(launch: Launch) -> None:

@@ -22,12 +22,9 @@ from tests.support.settings import OPENAI, load
 
 DIGITS: Final = "31415926535897932384"
 SECRETS: Final = (
-    "sk-live-abcdef",
-    "Zm9vYmFyYmF6cXV4MTIz",
-    "0123456789abcdef0123456789abcdef",
-    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-    DIGITS,
-)
+    "sk-live-abcdef", "Zm9vYmFyYmF6cXV4MTIz", "0123456789abcdef0123456789abcdef",
+    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", DIGITS,
+)  # fmt: skip
 SHAPES: Final = (
     '"{}"',
     "'''{}\n'''",

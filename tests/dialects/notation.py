@@ -289,13 +289,8 @@ def tell_response_events(out: bytes, _: str, usage: Json) -> Iterator[str]:
 
 
 UNSAID: Final = (
-    "type",
-    "sequence_number",
-    "item_id",
-    "output_index",
-    "content_index",
-    "summary_index",
-)
+    "type", "sequence_number", "item_id", "output_index", "content_index", "summary_index",
+)  # fmt: skip
 
 
 def tell_item_event(name: str, one: Json, item: Json) -> str:

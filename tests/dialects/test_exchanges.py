@@ -125,19 +125,10 @@ def test_headers_name_the_request_and_the_limits() -> None:
 @each_row(
     ("seconds", "written"),
     [
-        (-1, "0ms"),
-        (0, "0ms"),
-        (0.0124, "12ms"),
-        (0.999, "999ms"),
-        (0.9999, "1s"),
-        (1, "1s"),
-        (1.001, "2s"),
-        (59.5, "1m0s"),
-        (60, "1m0s"),
-        (61.2, "1m2s"),
-        (360, "6m0s"),
+        (-1, "0ms"), (0, "0ms"), (0.0124, "12ms"), (0.999, "999ms"), (0.9999, "1s"), (1, "1s"),
+        (1.001, "2s"), (59.5, "1m0s"), (60, "1m0s"), (61.2, "1m2s"), (360, "6m0s"),
     ],
-)
+)  # fmt: skip
 def test_durations_are_written_as_go_does(seconds: float, written: str) -> None:
     assert RateLimit("requests", 1, 1, seconds).reset == written
 

@@ -119,19 +119,8 @@ HEARD: Final = [
     (caller, stream) for stream in EVERY for caller in EXCHANGES if caller != stream.dialect
 ]
 MISHAPS: Final = (
-    b"",
-    b"\n",
-    b"\n\n",
-    b"null",
-    b'"',
-    b"{}",
-    b"[]",
-    b"7",
-    b"\xff",
-    b"\r",
-    b"data: ",
-    b":",
-)
+    b"", b"\n", b"\n\n", b"null", b'"', b"{}", b"[]", b"7", b"\xff", b"\r", b"data: ", b":",
+)  # fmt: skip
 
 
 def outline(value: Any) -> str:

@@ -27,27 +27,9 @@ from tests.support.memory import MEMORY
 AMOUNTS = st.one_of(st.integers(0, 3000), st.integers(0, 10**15))
 
 Step = tuple[str, int, int]
+KINDS = ["hold", "hold", "hold", "settle", "settle", "void", "credit", "correct", "day", "budget"]
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            [
-                "hold",
-                "hold",
-                "hold",
-                "settle",
-                "settle",
-                "void",
-                "credit",
-                "correct",
-                "day",
-                "budget",
-            ]
-        ),
-        AMOUNTS,
-        st.integers(0, 9),
-    ),
-    min_size=1,
-    max_size=30,
+    st.tuples(st.sampled_from(KINDS), AMOUNTS, st.integers(0, 9)), min_size=1, max_size=30
 )
 
 

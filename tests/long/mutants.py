@@ -24,14 +24,8 @@ import pytest
 from tests import ROOT
 
 COPIED: Final = (
-    "gateway",
-    "tests",
-    "pyproject.toml",
-    "README.md",
-    "gateway.toml",
-    "LICENSE",
-    ".ci",
-)
+    "gateway", "tests", "pyproject.toml", "README.md", "gateway.toml", "LICENSE", ".ci",
+)  # fmt: skip
 SKIPPED: Final = frozenset({"gateway/__main__.py"})
 SECONDS: Final = 600
 """The time-out of a run; a mutant that hangs counts as caught."""

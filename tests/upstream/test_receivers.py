@@ -14,15 +14,8 @@ from tests.upstream.kit import Taker
 BOM: Final = b"\xef\xbb\xbf"
 REPLIES: Final = (b'{"id"', b"data: {", b"event: x", b"id: 1", b"retry: 5", b": hi", b"data:")
 NO_REPLIES: Final = (
-    b"<html>",
-    b"[1]",
-    b"date: 1",
-    b"hello",
-    b"\x1f\x8b",
-    b"HTTP/1.1",
-    b'"x"',
-    b"dat\n",
-)
+    b"<html>", b"[1]", b"date: 1", b"hello", b"\x1f\x8b", b"HTTP/1.1", b'"x"', b"dat\n",
+)  # fmt: skip
 
 
 @each_row("prefix", [b"", b"\r\n \n", BOM, BOM + b"\n"])

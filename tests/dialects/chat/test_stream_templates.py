@@ -128,13 +128,8 @@ def test_fragments_without_index_go_to_the_latest_call() -> None:
         BEGIN + tools(call("", id="a")) + fragments + tools(call("", id="b")) + fragments
     )
     assert [one["delta"]["tool_calls"][0]["index"] for one in played.choices[1:]] == [
-        0,
-        0,
-        0,
-        1,
-        1,
-        1,
-    ]
+        0, 0, 0, 1, 1, 1,
+    ]  # fmt: skip
 
 
 def test_a_fragment_without_index_follows_fragments_with_one() -> None:

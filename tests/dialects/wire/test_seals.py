@@ -57,19 +57,10 @@ def test_only_the_provider_that_made_it_opens_a_seal() -> None:
 @each_row(
     "sealed",
     [
-        None,
-        7,
-        "",
-        "sig",
-        TAG,
-        TAG + "gAAAAopaque",
-        TAG + "~%%%",
-        TAG + "~é",
-        TAG + "~" + "A",
-        seal([[]] * 5000, TAG),
-        seal("x", TAG)[:-3] + "\ud800",
+        None, 7, "", "sig", TAG, TAG + "gAAAAopaque", TAG + "~%%%", TAG + "~é", TAG + "~" + "A",
+        seal([[]] * 5000, TAG), seal("x", TAG)[:-3] + "\ud800",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_state_opens_to_nothing(sealed: object) -> None:
     """Nobody's conversation ends by it, and tiny values in bulk are no state."""
     assert open_seals(sealed, TAG) == []

@@ -129,14 +129,8 @@ def test_an_event_too_large_to_translate_ends_the_stream() -> None:
 
 
 IDLE: Final = [
-    b":\n\n",
-    b":\n",
-    b": a comment\r\n\r\n",
-    b"data:\n\n",
-    b"data: \r\n\r\n",
-    b"\n",
-    PING,
-]
+    b":\n\n", b":\n", b": a comment\r\n\r\n", b"data:\n\n", b"data: \r\n\r\n", b"\n", PING,
+]  # fmt: skip
 
 
 @each_row("idle", IDLE)

@@ -146,17 +146,9 @@ def test_a_run_of_events_passes_with_its_texts(obfuscation: dict[str, str]) -> N
 
 
 INSIDES = (
-    b"b",
-    b"",
-    "\u00e9".encode(),
-    rb"\"",
-    rb"\n",
-    rb"\\",
-    rb"\ud83d",
-    rb"\ude00",
-    b"{[" * 200,
+    b"b", b"", "\u00e9".encode(), rb"\"", rb"\n", rb"\\", rb"\ud83d", rb"\ude00", b"{[" * 200,
     b"\xff",
-)
+)  # fmt: skip
 """Insides of strings. Two are the halves of a surrogate pair, which count apart from each other."""
 
 

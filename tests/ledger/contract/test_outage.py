@@ -105,18 +105,10 @@ async def expect_nothing(place: Place, ledger: ServingLedger, key: Key, calls: i
 
 
 UNWRITABLE: Final[tuple[dict[str, Any], ...]] = (
-    {"hold_nano": 2**63},
-    {"hold_nano": 10**22},
-    {"hold_nano": -1},
-    {"started_ms": 2**63},
-    {"started_ms": -1},
-    {"expected_tokens": 2**63},
-    {"model": "m" * 501},
-    {"model": "a\0b"},
-    {"model": "\ud800"},
-    {"provider": "p" * 10**6},
-    {"provider": "\0"},
-)
+    {"hold_nano": 2**63}, {"hold_nano": 10**22}, {"hold_nano": -1}, {"started_ms": 2**63},
+    {"started_ms": -1}, {"expected_tokens": 2**63}, {"model": "m" * 501}, {"model": "a\0b"},
+    {"model": "\ud800"}, {"provider": "p" * 10**6}, {"provider": "\0"},
+)  # fmt: skip
 
 
 async def test_what_no_row_can_say_is_never_held(place: Place) -> None:
