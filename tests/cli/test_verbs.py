@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from gateway.base.process import PROGRAM
 from gateway.cli.arguments import Output
 from gateway.cli.parser import Options, make_parser, parse
@@ -112,25 +110,6 @@ def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
     assert not cli.database.exists()
 
 
-@each_row(
-    ("words", "told"),
-    [
-        (("account", "add", "a", "--credti", "5"), "unknown argument --credti; did you mean --cr"),
-        (("account", "add", "a", "--credti=5"), "unknown argument --credti=5; did you mean --cred"),
-        (("audit", "extra"), "unknown argument extra\nSee `python -m gateway audit --help`."),
-        (("--nonsense",), "unknown argument --nonsense\nSee `python -m gateway"),
-    ],
-)
-def test_an_unknown_argument_is_told_with_one_hint(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
-) -> None:
-    with pytest.raises(SystemExit) as stop:
-        parse(words)
-    assert stop.value.code == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"python -m gateway: {told}")
-
-
 def test_an_option_of_an_extra_that_is_missing_is_told_with_its_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,23 +118,6 @@ def test_an_option_of_an_extra_that_is_missing_is_told_with_its_name(
         parse(("check", "--live"))
     told = '--live needs the extra "live_check"; it is not in this installation'
     assert capsys.readouterr().err.startswith(f"python -m gateway: {told}\n")
-
-
-@each_row(
-    ("words", "told"),
-    [
-        (("acount", "list"), "unknown verb 'acount'; did you mean account?"),
-        (("account", "lsit"), "unknown verb 'account lsit'; did you mean account list?"),
-        (("--config", "x", "moon"), "unknown verb 'moon'"),
-        (("account", "list", "--sort", "moon"), "argument --sort: invalid choice: 'moon'"),
-    ],
-)
-def test_an_unknown_verb_is_told_with_one_that_is_meant(
-    cli: Cli, words: tuple[str, ...], told: str
-) -> None:
-    answer = cli.run(*words)
-    assert answer.code == 2
-    assert told in answer.err.splitlines()[0]
 
 
 # ---- tables and JSON -----------------------------------------------------------------------------

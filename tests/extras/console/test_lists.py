@@ -27,7 +27,7 @@ from tests.extras.console.calls import NOON_MS
 from tests.extras.console.handler_kit import make_request, open_books_thread
 from tests.extras.console.history import guard, open_history, read_csv
 from tests.extras.console.kit import API, Console, read_pages
-from tests.extras.console.plain import read_cursor
+from tests.extras.console.plain import read_body, read_cursor
 from tests.ledger.contract.kit import until
 from tests.support.rows import each_row
 
@@ -36,9 +36,10 @@ on_one_loop = pytest.mark.asyncio(loop_scope="module")
 # ---- pages ---------------------------------------------------------------------------------------
 
 
-def test_a_cursor_of_lists_in_lists_is_refused_however_deep() -> None:
+def test_lists_in_lists_are_refused_however_deep() -> None:
     nested = "W1tb" * 20_000 + "XV1d" * 20_000  # 60,000 brackets
     assert read_cursor(nested) == "400 invalid_field cursor"
+    assert read_body("text", '{"a":' * 60_000 + "1" + "}" * 60_000) == "400 invalid_json None"
 
 
 # ---- CSV of the console's lists ------------------------------------------------------------------

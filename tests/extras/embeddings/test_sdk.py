@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 
@@ -30,19 +29,6 @@ async def test_a_caller_who_says_nothing_gets_floats(
     assert [tuple(one.embedding) for one in made.data] == [*map(round_trip, VECTORS)]
     assert [one.index for one in made.data] == [0, 1]
     assert (made.model, made.usage.prompt_tokens, made.usage.total_tokens) == (model, 11, 11)
-
-
-@each_row("dimensions", [64, 256])
-async def test_the_demo_embeds(clients: Clients, dimensions: int) -> None:
-    asked = {} if dimensions == 64 else {"dimensions": dimensions}
-    made = await clients.chat.embeddings.create(
-        model="embed-demo/0", input=["Hello", "Hello", "Bye"], extra_body=asked
-    )
-    first, second, third = (one.embedding for one in made.data)
-    assert first == second != third
-    assert len(first) == dimensions
-    assert math.isclose(math.hypot(*first), 1.0, rel_tol=1e-6)
-    assert made.usage.prompt_tokens == 3
 
 
 @pytest.mark.slow

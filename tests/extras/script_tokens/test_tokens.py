@@ -5,37 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from gateway.extras.script_tokens.book import add_token, find_token
 from gateway.extras.script_tokens.records import TokenTerms
-from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import read_kept
 from tests.support.rows import each_row
-
-
-@each_row(
-    ("name", "expires_ms", "told"),
-    [
-        ("", None, "name: the token's name must have 1 to 100 characters"),
-        ("n" * 101, None, "name: the token's name must have 1 to 100 characters"),
-        (
-            "a\nb",
-            None,
-            "name: the token's name may only have printable characters, and no space at its ends",
-        ),
-        ("x", 1, "expires: the token's expiry must be in the future"),
-    ],
-)
-def test_what_cannot_be_added_is_refused(
-    books: Books, name: str, expires_ms: int | None, told: str
-) -> None:
-    before = books.events.count()
-    with pytest.raises(Refused) as refused:
-        add_token(books, TokenTerms(name, "read", expires_ms))
-    assert f"{refused.value.field}: {refused.value}" == told
-    assert books.events.count() == before
 
 
 def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:
