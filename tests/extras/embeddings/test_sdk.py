@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 
+import orjson
 import pytest
 
+from gateway.base.errors import BadRequest
+from gateway.extras.embeddings.demo import DIMENSIONS, MAX_DIMENSIONS, make_vector
+from gateway.upstream.demo import DemoForwarder
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import Used
 from tests.support.config import EMBEDS, Kind
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
+from tests.support.formats import SERVICES
 from tests.support.pairs import Clients
+from tests.support.records import make_provider
 from tests.support.replies import dumps, http, json_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
+from tests.upstream.kit import TellingLife, make_attempt
 
 
 @each_row("kind", ["embed", "embed-floats"])
@@ -53,3 +61,21 @@ async def test_megabytes_of_vectors_stop_nobody(packed: bool) -> None:
         assert (told["model"], len(told["data"])) == ("plain/0", count)
         assert {one["embedding"] for one in told["data"]} == {pack(vector)}
         assert await stage.charge_nano(reply) == Used(7, 0).cost_nano
+
+
+@each_row("dimensions", [1, 2, DIMENSIONS, MAX_DIMENSIONS])
+@each_row("text", ["", "Hello", "Grüße 🎉", [1, 2, 3]])
+def test_a_vector_has_length_1(text: str | list[int], dimensions: int) -> None:
+    vector = make_vector(text, dimensions)
+    assert len(vector) == dimensions
+    assert math.isclose(math.hypot(*vector), 1.0)
+
+
+async def test_a_refusal_is_told_to_the_attempt() -> None:
+    life = TellingLife()
+    provider = make_provider(name="demo", dialect="demo")
+    body = orjson.dumps(embed("embed", dimensions=MAX_DIMENSIONS + 1))
+    attempt = make_attempt(provider, None, body, exchange=SERVICES["embeddings"], life=life)
+    with pytest.raises(BadRequest, match="dimensions"):
+        await DemoForwarder(provider).send(attempt)
+    assert life.told == ["sent", "declined"]

@@ -1,4 +1,4 @@
-"""`GET /metrics` over a socket."""
+"""`GET /metrics` over a socket, and the dashboard for Grafana, which asks for what they tell."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import re
 import socket
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 from gateway.base.process import ExitCode
 from gateway.extras.metrics.counts import Metrics
+from gateway.extras.metrics.dashboard import make_dashboard
 from gateway.extras.metrics.families import CONTENT_TYPE
 from tests.extras.metrics.test_metrics import make_gateway
 from tests.support.chat import say
@@ -17,6 +21,7 @@ from tests.support.client import Call, Reply, request
 from tests.support.config import NO_LIMITS
 from tests.support.process import GatewayProcess, free_port
 from tests.support.replies import completion, json_reply
+from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
 
@@ -72,3 +77,46 @@ def read_families() -> dict[str, str]:
 
 def test_there_are_few_names() -> None:
     assert 10 < len(read_families()) <= MAX_NAMES
+
+
+USED = re.compile(r"\b((?:gateway|gen_ai)_[a-z_]+?)(?:_bucket|_sum|_count)?(?=[\[{) ]|$)")
+BY = re.compile(r"by \(([^)]*)\)|\{\{(\w+)\}\}")
+
+DASHBOARD = orjson.loads(make_dashboard())
+
+
+def find_families(query: str) -> list[str]:
+    return USED.findall(re.sub(r"by \([^)]*\)", "", query))
+
+
+def test_the_dashboard_shows_every_family_and_no_other() -> None:
+    panels = DASHBOARD["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    assert {name for one in asked for name in find_families(one)} == set(read_families())
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len(panels)
+    assert all(one["datasource"]["uid"] == "${datasource}" for one in panels)
+    assert DASHBOARD["templating"]["list"][0]["type"] == "datasource"
+
+
+@each_row("panel", DASHBOARD["panels"])
+def test_the_dashboard_asks_by_labels_that_exist(panel: dict[str, Any]) -> None:
+    """Histograms are asked for their quantiles by bucket; legends name labels of the query."""
+    families, labels = read_families(), read_labels()
+    for target in panel["targets"]:
+        (name, *_) = find_families(target["expr"])
+        used = {
+            one for group in BY.findall(target["expr"] + target["legendFormat"]) for one in group
+        }
+        named = {label.strip() for one in used for label in one.split(",") if label.strip()}
+        assert named - {"le"} <= labels[name]
+        assert ("_bucket" in target["expr"]) <= (families[name] == "histogram")
+        assert target["expr"].count("(") == target["expr"].count(")")
+
+
+def read_labels() -> dict[str, set[str]]:
+    metrics = Metrics()
+    found = {family.name: set(family.labels) for family in metrics.families}
+    gauges = read_families().keys() - found.keys()
+    return found | {name: set[str]() for name in gauges} | {"gateway_breaker_open": {"provider"}}

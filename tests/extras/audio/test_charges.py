@@ -1,17 +1,31 @@
-"""Recordings that many send at once cost less than one too much, whatever their heads say."""
+"""Recordings that many send at once cost less than one too much, whatever their heads say; the prices of audio."""
 
 from __future__ import annotations
 
 import random
 import struct
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+from gateway.base.money import Tokens, compute_cost_nano, format_amount
+from gateway.config.prices import find_minute_nano
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, InputUnit, Payload
 from gateway.extras.audio.uploads import KeptFile
 from tests.api.test_overspend import draw_balances, make_reader, play_crowd, read_call
 from tests.support.rows import each_row
+from tests.support.settings import OPENAI, load
+
+
+@each_row("nano", [6_000_000, 6_700_000, 1_850_000, 1, 59, 61, 12_345_678_901])
+def test_a_second_costs_a_sixtieth_of_a_minute_exactly(tmp_path: Path, nano: int) -> None:
+    table = f'kind = "audio"\nroutes = ["openai/e"]\nprice = {{ minute = {format_amount(nano)} }}'
+    model = load(tmp_path, f'{OPENAI}[models."ear"]\n{table}\n').models["ear"]
+    price = model.prices.base
+    assert (model.unit, find_minute_nano(price)) == ("second", nano)
+    for seconds in (1, 7, 59, 60, 61, 599, 3601, 14_399):
+        assert compute_cost_nano(Tokens(seconds), price) == -(-nano * seconds // 60)
 
 
 def read_recording(head: bytes, size: int, model: Model) -> tuple[CompletionRequest, Payload]:
