@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from gateway.base.process import PROGRAM
 from gateway.cli.arguments import Output
 from gateway.cli.parser import Options, make_parser, parse
