@@ -9,9 +9,9 @@ from hypothesis import given
 from gateway.base.prices import PriceList, PriceRule
 from gateway.base.times import ALWAYS, DAY_MINUTES, DAY_MS, MINUTE_MS, Window
 from gateway.extras.advice.overlaps import contains, find_conflicts, find_time_ms, meets
+from tests.base.test_prices import BASE, at, moments, windows
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
-from tests.base.test_prices import BASE, at, moments, windows
 
 MORNING, EVENING = Window(hours=((0, 720),)), Window(hours=((720, DAY_MINUTES),))
 
