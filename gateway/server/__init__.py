@@ -6,7 +6,6 @@
     memory       collects garbage, and gives memory back
     connections  aborts callers' connections that make no progress, or idle ones if they are too many
     drain        catches signals, and lets requests in flight end
-    orphans      reaps what nobody waits for, as process 1 of a container
     reload       reads gateway.toml again while serving; events of models whose prices changed
     systemd      takes sockets from systemd, tells it states, pings its watchdog
     units        the text of systemd's units

@@ -48,7 +48,6 @@ from gateway.server.first_start import (
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import AccessLog, LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
-from gateway.server.orphans import INIT, reap
 from gateway.server.reload import Reloader
 from gateway.server.units import GRACE_SECONDS
 
@@ -153,8 +152,6 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         ending.callback(listener.close)
         _run(ending, "connection-watch", connections.run())
         _run(ending, "garbage", collect(lambda: not gateway.in_flight))
-        if os.getpid() == INIT:
-            _run(ending, "orphans", reap())
         await _start_first(config, ledger, listener.address)  # before anybody is accepted
         tune_gc()  # after everything that lives as long as the process, which it exempts
         listener.start()

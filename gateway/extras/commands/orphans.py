@@ -9,15 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from gateway.base.turns import spawn
 
 INIT: Final = 1
 """The process that gets the orphans of its container."""
 LOOK_SECONDS: Final = 2.0
 """The pause between two looks; a child of ours is waited for within milliseconds of its end."""
 _ANY_ENDED: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+
+@asynccontextmanager
+async def run() -> AsyncIterator[None]:
+    """Reap while the gateway serves, if it is the process that gets the orphans."""
+    if os.getpid() != INIT:
+        yield
+        return
+    reaping = spawn(reap(), name="orphans")
+    try:
+        yield
+    finally:
+        reaping.cancel()
 
 
 async def reap() -> None:

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import asyncio, ctypes, os, subprocess
-from gateway.server.orphans import reap_seen
+from gateway.extras.commands.orphans import reap_seen
 
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans come here, as to process 1
 
