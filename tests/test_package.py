@@ -83,6 +83,12 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def walk(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a module: many tests look at all modules, and to walk them takes a second."""
+    return tuple(ast.walk(parse(path)))
+
+
 def find_imports(nodes: Iterable[ast.AST]) -> set[str]:
     """Find our modules that statements name, as paths below the package."""
     found = set()
@@ -120,7 +126,7 @@ def test_members_that_prose_names_exist() -> None:
     members: dict[str, set[str]] = {}
     bases: dict[str, set[str]] = {}
     for path in FILES:
-        for node in ast.walk(parse(path)):
+        for node in walk(path):
             if isinstance(node, ast.ClassDef):
                 members.setdefault(node.name, set()).update(find_members(node))
                 bases.setdefault(node.name, set()).update(map(ast.unparse, node.bases))
@@ -177,14 +183,14 @@ def test_imports_follow_the_table() -> None:
     assert sorted(MAY_IMPORT) == PLACES
     for name, path in MODULES.items():
         place = name.split("/")[0]
-        used = {one.split("/")[0] for one in find_imports(ast.walk(parse(path)))} - {place}
+        used = {one.split("/")[0] for one in find_imports(walk(path))} - {place}
         assert used <= MAY_IMPORT.get(place, set()), name
 
 
 def test_the_base_uses_little_of_itself() -> None:
     for name, path in MODULES.items():
         folder, _, own = name.partition("/")
-        used = {one.removeprefix("base/") for one in find_imports(ast.walk(parse(path)))}
+        used = {one.removeprefix("base/") for one in find_imports(walk(path))}
         if folder == "base":
             assert used - {"base"} <= {"money", "prices", "times", *BASE.get(own, ())}, name
 
@@ -198,7 +204,7 @@ def test_no_arrow_leads_upward_inside_a_folder(folder: str) -> None:
         if outer != folder or inner == "__init__":
             continue
         own = inner.split("/")[0]
-        for used in find_imports(ast.walk(parse(path))):
+        for used in find_imports(walk(path)):
             other = used.removeprefix(f"{folder}/").split("/")[0]
             if used.startswith(f"{folder}/") and other not in {own, "__init__"}:
                 assert places[other] < places[own], f"{name}: {used}"
@@ -214,8 +220,8 @@ def test_an_extra_can_be_taken_away() -> None:
         extra = find_extras().get(own.removeprefix("extras/"))
         needed = () if extra is None else (*extra.needs, *extra.adds)
         others = {f"extras/{one}" for one in EXTRAS} - {own, *(f"extras/{one}" for one in needed)}
-        imported = {"/".join(one.split("/")[:2]) for one in find_imports(ast.walk(parse(path)))}
-        constants = (one.value for one in ast.walk(parse(path)) if isinstance(one, ast.Constant))
+        imported = {"/".join(one.split("/")[:2]) for one in find_imports(walk(path))}
+        constants = (one.value for one in walk(path) if isinstance(one, ast.Constant))
         named = {f"extras/{one}" for one in constants if isinstance(one, str)}
         assert not others & imported, name
         speaks = name.startswith("dialects/") or (extra is not None and extra.find_formats)
@@ -230,7 +236,7 @@ def test_one_extra_gives_advice() -> None:
 def test_nobody_else_asks_which_dialect_it_is() -> None:
     """The `Caller` and `Upstream` of dialects say how they differ."""
     for name, path in MODULES.items():
-        for node in ast.walk(parse(path)):
+        for node in walk(path):
             if isinstance(node, ast.Compare) and not name.startswith("dialects/"):
                 sides = {getattr(one, "value", None) for one in (node.left, *node.comparators)}
                 texts = {one for one in sides if isinstance(one, str)}
@@ -273,13 +279,13 @@ def test_the_dialects_and_the_base_do_no_io() -> None:
 def test_the_core_names_nothing_that_does_io(name: str) -> None:
     """A folder's `__init__` loads its neighbours, so here the import statements are read."""
     named = set()
-    for node in ast.walk(parse(MODULES[name])):
+    for node in walk(MODULES[name]):
         if isinstance(node, ast.Import):
             named |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             named.add((node.module or "").split(".")[0])
     assert not named & WORLD
-    used = find_imports(ast.walk(parse(MODULES[name]))) - {"config/records"}
+    used = find_imports(walk(MODULES[name])) - {"config/records"}
     assert {one.split("/")[0] for one in used} <= {"base", "dialects", "ledger"}
 
 
@@ -303,7 +309,7 @@ def test_every_private_function_is_used() -> None:
     private = {
         node.name: path.name
         for path in FILES
-        for node in ast.walk(parse(path))
+        for node in walk(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and re.match(r"_[^_]", node.name)
     }
@@ -312,7 +318,7 @@ def test_every_private_function_is_used() -> None:
 
 def measure_functions(path: Path) -> Iterator[tuple[str, int]]:
     """Give each function's name and length in lines, from `def` to its last."""
-    for node in ast.walk(parse(path)):
+    for node in walk(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             yield f"{path.name}:{node.name}", node.end_lineno - node.lineno + 1

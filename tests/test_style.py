@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import gateway
-from tests.test_package import parse
+from tests.test_package import parse, walk
 
 ROOT: Final = Path(gateway.__file__).parent
 TESTS: Final = Path(__file__).parent
@@ -57,7 +57,7 @@ def test_any_is_used_at_json_borders_only() -> None:
     untyped = {
         name
         for name, path in MODULES.items()
-        for node in ast.walk(parse(path))
+        for node in walk(path)
         if isinstance(node, ast.Name) and node.id == "Any"
     }
     here = {one for one in JSON_BORDERS.split() if one in MODULES or not one.startswith("extras/")}
