@@ -141,6 +141,8 @@ FIGURES: Final = {
     "api.lingering.LINGER_SECONDS": 30,
     "api.state.LOOKUPS_PER_MINUTE": 600,
     "api.state.MAX_FAILURES": 20,
+    "ledger.base.COMMIT_SECONDS": 5,
+    "ledger.serving.queue.LINGER_SECONDS": 0.025,
     "ledger.serving.writer.PROVEN_SECONDS": 1,
     "upstream.dial.MAX_CONTEXTS": 16,
     "upstream.forwarder.ERROR_BODY_SECONDS": 5,
