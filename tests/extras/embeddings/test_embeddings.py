@@ -21,6 +21,8 @@ from tests.support.formats import SERVICES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
+MAX_VECTOR_BYTES, MAX_INPUTS = 1 << 20, 2048
+
 EMBEDDINGS: Final = SERVICES["embeddings"]
 
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)

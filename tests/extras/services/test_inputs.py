@@ -6,7 +6,9 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.wire.records import Inputs
-from gateway.extras.services.inputs import MAX_INPUTS, read_inputs
+from gateway.extras.services.inputs import read_inputs
+
+MAX_INPUTS = 2048
 
 
 def test_texts_are_no_more_than_so_many() -> None:
