@@ -7,15 +7,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from gateway.base.money import NANO
 from gateway.extras.codes import book
 from gateway.extras.signins import typed
+from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import NAME, Clock, read, read_kept
 from tests.support.extras import need_extra
 
 NOW_MS: Final = Clock().now_ms
 CODE: Final = re.compile(r"[2-9A-HJ-NP-Z]{4}(-[2-9A-HJ-NP-Z]{4}){3}")
+
+
+def test_a_code_is_worth_no_more_than_an_amount_may_be(books: Books) -> None:
+    with pytest.raises(Refused, match="beyond a thousand million"):
+        book.make_codes(books, 10**18 + 1, 1)
 
 
 def make_one(books: Books, expires_ms: int | None = None) -> str:

@@ -14,7 +14,12 @@ from gateway.base.money import Tokens
 from gateway.base.prices import BillTerms
 from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.wire.records import ReplyContext
-from gateway.extras.embeddings.dialect import MAX_FRAME_BYTES, maybe_find_vectors, pack_vectors
+from gateway.extras.embeddings.dialect import (
+    MAX_FRAME_BYTES,
+    MAX_VECTOR_BYTES,
+    maybe_find_vectors,
+    pack_vectors,
+)
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
 from tests.support.formats import SERVICES
@@ -51,6 +56,11 @@ def test_any_input_is_counted_or_refused(value: object) -> None:
         return
     assert request.inputs is not None
     assert request.inputs.tokens >= request.inputs.count >= 1
+
+
+def test_vectors_have_no_more_than_so_many_bytes() -> None:
+    with pytest.raises(UpstreamError, match="too large"):
+        pack_vectors(b"[" + b"1," * (MAX_VECTOR_BYTES // 2) + b"1]")
 
 
 GUESSED = 5

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+from gateway.base.errors import BadRequest, GatewayError, InternalError, InvalidKey, UpstreamError
+from gateway.extras.observations import serving
 from gateway.extras.observations.book import ObservationBook
 from gateway.extras.observations.records import RefusedView, UpstreamView
 from gateway.ledger.opening import open_books
+from tests.api.test_lines import KEY
 from tests.api.test_lookups import ISO
 from tests.support.chat import check_error, say
 from tests.support.config import UPSTREAM_NAME
+from tests.support.records import make_call
 from tests.support.replies import completion, error_reply, json_reply
+from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.stage import Stage
 from tests.support.waiting import until
@@ -64,3 +72,17 @@ async def test_a_refused_request_is_told_to_its_key(stage: Stage, spare: Caller)
         "model": "no/such-model",
     }
     check_error(await stage.gateway.ask("GET", url, key=stage.key), 404, "unknown_url")
+
+
+@each_row(
+    ("error", "counted"),
+    [(BadRequest("M"), 1), (InvalidKey("M"), 1), (InternalError(), 0), (UpstreamError("M"), 0)],
+)
+def test_faults_of_the_gateway_and_of_providers_are_no_refusals(
+    error: GatewayError, counted: int
+) -> None:
+    told: list[tuple[object, ...]] = []
+    observer: Any = SimpleNamespace(note_refusal=lambda *words, **_: told.append(words))
+    call = make_call(gateway=SimpleNamespace(config=SimpleNamespace(models={})), key=KEY)
+    serving._note_refusal(observer, call, error)
+    assert len(told) == counted

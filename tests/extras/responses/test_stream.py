@@ -113,6 +113,15 @@ def test_searches_are_counted_once_and_even_if_only_the_last_event_has_them() ->
     assert reader.read_report(EXPECTED).tool_calls == {"web_search": 2}
 
 
+def test_the_end_of_an_oversized_event_may_have_the_usage() -> None:
+    reader = ResponsesReader()
+    reader.read_end(b"", None)
+    assert (reader.begun, reader.finished) == (True, False)
+    reader.read_end(b"", USAGE)
+    assert reader.finished
+    assert reader.read_report(EXPECTED).tokens == Tokens(9, output=3)
+
+
 CREATED = {"type": "response.created", "response": make_response(status="in_progress")}
 COMPLETED = {"type": "response.completed", "response": make_response(usage=USAGE)}
 

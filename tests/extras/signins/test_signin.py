@@ -22,10 +22,11 @@ from gateway.extras.signins.passwords import (
     verify_password,
 )
 from gateway.extras.signins.people import PeopleBook
+from gateway.extras.signins.sessions import SignInBook
 from gateway.extras.signins.signin import LINK_MS
 from gateway.extras.signins.totp import TotpBook
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import NotFound, Refused
+from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.conftest import find_path, make_clock, open_accounts  # noqa: F401 - fixtures
@@ -105,6 +106,19 @@ def test_a_password_has_at_most_1024_bytes(password: str, text: str | None) -> N
     with nullcontext() if text is None else pytest.raises(Refused, match=text) as caught:
         signin.require_new_password(password, NAME)
     assert text is None or password not in str(caught)
+
+
+def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
+    SignInBook(books).set_password(NAME, "a hash")
+    token, view = open_by_link(books)
+    _, opening = signin.prepare_session(*VISITOR, replaces=view.id)
+    with pytest.raises(Conflict):
+        SignInBook(books).change_password(view, "an earlier hash", "new hash", opening)
+    assert signin.find_session(books, token)
+    SignInBook(books).end_session(view.signin, view.id)
+    with pytest.raises(NotFound):
+        SignInBook(books).change_password(view, "a hash", "new hash", opening)
+    assert PeopleBook(books).find_hash(PeopleBook(books).read(NAME)) == "a hash"
 
 
 # ---- links ---------------------------------------------------------------------------------------
