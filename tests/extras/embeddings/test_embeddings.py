@@ -14,12 +14,7 @@ from gateway.base.money import Tokens
 from gateway.base.prices import BillTerms
 from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.wire.records import ReplyContext
-from gateway.extras.embeddings.dialect import (
-    MAX_FRAME_BYTES,
-    MAX_VECTOR_BYTES,
-    maybe_find_vectors,
-    pack_vectors,
-)
+from gateway.extras.embeddings.dialect import MAX_FRAME_BYTES, maybe_find_vectors, pack_vectors
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
 from tests.support.formats import SERVICES
