@@ -5,9 +5,9 @@
         │                        └──> nothing is charged
         └─ raise_to(metered): more is known, so others are refused in time
 
-`confirm` comes first; if it refuses, nothing is held and nothing is settled. `lifecycle` decides which
+`confirm` comes first; if it refuses, there is nothing to settle. `lifecycle` decides which
 of the three charges applies. `Bill.settle` computes the charge and queues it in the ledger
-(`Ledger.settle`), which commits it. Only the first settlement counts: a second one comes from a race
+(`ServingLedger.settle`), which commits it. Only the first settlement counts: a second one comes from a race
 between an ending and a failure of the gateway, and nobody may be charged twice.
 """
 

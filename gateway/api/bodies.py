@@ -142,7 +142,7 @@ async def _read_chunks(http: web.Request) -> bytes:
 
 
 def want_body(http: web.BaseRequest) -> None:
-    """Let the body of a request come, which is not refused."""
+    """Parse the body of a request, as the request was not refused."""
     if isinstance(http.protocol, PacedConnection):
         http.protocol.go_on()
 

@@ -2,7 +2,7 @@
 
 A process that was stopped, a machine that slept or a loop that was blocked finds late what came in
 time. `Clock` leaves such time out; `Ticker` has one for all requests in flight, `limit_seconds` one for
-a single wait. What is due by the time of the world, such as a comment, goes by the loop's own time.
+a single wait. Keep-alive comments are due by the time of the world, so they go by the loop's own clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TICK_SECONDS: Final = 0.1
 STEP_SECONDS: Final = 0.25
 """How often a single wait looks at its deadline."""
 LEAST_SECONDS: Final = 0.01
-"""The shortest pause between two such looks, of a wait that would be over if the clock did not stand."""
+"""The least pause between two such looks: with less, a wait whose clock is held up would spin."""
 LATE_SECONDS: Final = 0.1
 """A timer that is later than this was held up. More of its delay does not count."""
 PAUSE_SECONDS: Final = 1.0

@@ -231,7 +231,7 @@ class BalanceHeld(RateLimited):
 
 
 Blame = Literal["nobody", "model", "reply", "provider"]
-"""The breaker that counts an error: a model's (a reply's errors of one instant once) or a provider's."""
+"""The breaker that counts an error. `reply` is the model's, too, but its errors of one instant count once."""
 
 
 class UpstreamError(GatewayError):

@@ -1,7 +1,6 @@
 """Read gateway.toml into frozen records, checked as a whole.
 
-    settings   the table of all keys: reader, meaning, default; payments by card, checked, and the
-               smallest amounts of currencies
+    settings   the table of all keys: reader, meaning, default
     records    the configuration as records
     load       makes the records: storage; the rules that involve several tables
     providers  the providers: their addresses, keys and proxies

@@ -232,7 +232,7 @@ def _list_errors(text: bytes, reply: object) -> Sequence[object]:
 
 
 def _withhold(failure: UndeliverableReply, context: ReplyContext) -> Reply:
-    """Return a reply that was made and is not read: it is charged as a picture."""
+    """Return the failure of a body that is not read; the provider made it, so it is charged as a picture."""
     metered = meter(Reported(), PICTURE_BYTES, context.expected, complete=False)
     return Reply(b"", metered, failure)
 

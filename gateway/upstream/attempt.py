@@ -82,8 +82,9 @@ OpenReply = Callable[[str], Receiver]
 class Attempt:
     """One try at one route: what is sent, its deadlines, and what takes the body of an answer.
 
-    The ticker looks at the deadlines; times are its clock's. The dialler limits the time to connect. From then on the first byte, silence within the reply and
-    the whole try have a limit each (`first_byte_timeout`, `idle_timeout`, `total_timeout`).
+    The ticker looks at the deadlines; times are its clock's. The dialler limits the time to connect. From
+    then on the first byte, silence within the reply and the whole try have a limit each
+    (`first_byte_timeout`, `idle_timeout`, `total_timeout`).
     """
 
     provider: Provider

@@ -243,7 +243,7 @@ IDLE_SECONDS: Final = 15.0
 
 
 class Pool:
-    """The connections to one origin. Limits on requests in flight are the router's."""
+    """The connections to one origin. `ProviderState.enter` limits the requests in flight."""
 
     def __init__(self, dialer: Dialer) -> None:
         self._dialer = dialer

@@ -17,7 +17,7 @@ from gateway.dialects.wire.records import Json
 NO_RESULT: Final = "[There is no result: the call was interrupted.]"
 """The result of a call that the conversation has none of."""
 NO_CALL: Final = "[The result of an earlier call:]"
-"""Stands before a result whose call the conversation has not any more."""
+"""Stands before a result whose call is no longer in the conversation."""
 _SUMMARIES: Final = frozenset({"compaction"})
 """Kinds of blocks that stand for all before them: their text is no tool's."""
 _SAID: Final = (

@@ -258,7 +258,7 @@ def _make_data_url(source: MessagesField) -> str:
 _EARLIER: Final = re.compile(
     "(server|mcp)_tool_use|[a-z_]+_tool_result|compaction|fallback|search_result"
 )
-"""Kinds of what the vendor's servers or a caller's search did, which callers repeat as words of the user."""
+"""Kinds of blocks of a vendor's tools or a caller's search, which callers send back in turns of the user."""
 _BLOCKS: Final[dict[str, Callable[[MessagesField], list[Json]]]] = {
     "text": _translate_text,
     "image": _translate_image,

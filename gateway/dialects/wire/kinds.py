@@ -145,7 +145,7 @@ KINDS: Final = (
         words=r"(?:failed|unable|error).{0,10} (?:to )?(?:download|fetch).{0,20} image",
         kept="invalid_image_url image_file_not_found",
     ),
-    # What a model has no eyes, no ears or no hands for: vLLM, OpenRouter, and llama.cpp with a 500
+    # Kinds of input that a model does not take (images, audio, tools): vLLM, OpenRouter, and llama.cpp with a 500
     _kind(
         "unsupported_input",
         words=r"(?:image|audio) input is not supported|is not a multimodal model"

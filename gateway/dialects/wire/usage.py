@@ -1,6 +1,6 @@
 """Usage objects in OpenAI's shape, and in those of providers who imitate it.
 
-README.md lists the vendors' shapes. The provider's bill and its calls of tools are read here, too.
+The vendors' shapes stand in tests/dialects/wire/usage.txt. The provider's bill and its calls of tools are read here, too.
 """
 
 from __future__ import annotations

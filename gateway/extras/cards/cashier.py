@@ -1,4 +1,4 @@
-"""Open payment pages, bring orders to what their provider says, and look up what it may have told in vain."""
+"""Open payment pages, bring orders to what their provider says, and ask it for events that did not arrive."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The paths of `/v1`: responses made with what is kept, shown and forgotten.
 
     POST    /v1/responses                     as the core serves it, with the whole conversation
-    POST    /v1/responses/input_tokens        as the core counts it, with the whole conversation
+    POST    /v1/responses/input_tokens        as `count_tokens` counts it, with the whole conversation
     GET     /v1/responses/{id}                the response as its caller got it
     DELETE  /v1/responses/{id}
     GET     /v1/responses/{id}/input_items    what came before it

@@ -14,7 +14,7 @@ from gateway.ledger.records import NotFound
 Kind = Literal["model", "provider"]
 
 _LIKE: Final = 0.65
-"""How like a name has to be to one that it is taken for: what is switched off by mistake is missed by all."""
+"""The least likeness of a name that is suggested: high, as a wrong one would be switched off for everybody."""
 _NAMED: Final = 8
 """So many names at most are listed where none is like it."""
 

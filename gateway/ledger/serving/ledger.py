@@ -110,8 +110,8 @@ class ServingLedger:
     def hold(self, key: Key, admission: Admission) -> Hold:
         """Check and reserve in one synchronous step, and queue the request's row.
 
-        The balance in memory is never less than the true one: so refusals here are right, and `confirm`
-        decides about the others where processes share the ledger.
+        A credit of another process may not be in memory yet, so `api.keys` polls before it refuses.
+        Otherwise memory has no less than the ledger, and where processes share it, `confirm` decides.
 
         Raises:
             ValueError: the hold is negative.
@@ -135,7 +135,7 @@ class ServingLedger:
         then counts as a void.
 
         Raises InsufficientBalance, BalanceHeld, RateLimited, LedgerUnavailable, InternalError; then
-        nothing is held any more, and there is nothing to settle.
+        there is nothing to settle. After LedgerUnavailable the money is held until a void is committed.
         """
         # If a commit has just worked, the row may be written together with its end: `hold` checked it,
         # so only a disk that failed a moment ago can refuse it.

@@ -146,7 +146,7 @@ class AccountBook(Part):
             return self._database.read_account(name)
 
     def edit(self, name: str, changes: TermChanges, *, operator: bool | None = None) -> AccountView:
-        """Change terms or role; a new role ends what lets people act. The last operator stays one."""
+        """Change terms or role; a new role ends sign-ins and links. The last operator cannot lose the role."""
         if not changes and operator is None:
             raise Refused("nothing to change; give a limit, models or a role")
         checks.require_terms(replace(_NO_TERMS, **changes))
@@ -155,7 +155,7 @@ class AccountBook(Part):
             said = describe_changes(changes)
             if operator is not None and operator != account.operator:
                 self._require_operators(account)
-                # Who acts since before the change would keep the other role's limits.
+                # Whoever signed in before the change would keep the rights of the other role.
                 for tables in find_ledger_tables().values():
                     if tables.end_access is not None:
                         tables.end_access(self._database, account.id)

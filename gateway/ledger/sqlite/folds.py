@@ -45,7 +45,7 @@ _TABLES: Final = (
     ("daily", OF_DAY, rows.DAY_SUMS),
     ("daily_totals", OF_ALL, rows.TOTALS),
 )
-"""Their columns of places and of sums, in this order."""
+"""Each table with the columns that it groups by, and those of its sums."""
 
 
 def sum_up(place: Sequence[str], sums: Sequence[str], source: str, ended: str = "ended_ms") -> str:
