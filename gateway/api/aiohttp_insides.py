@@ -117,9 +117,9 @@ class PacedConnection(RequestHandler):
             self._pending = data
             if is_dear:
                 self._pause_transport_reading()
-                self.go_on()
+                self.queue_parsing()
             else:  # cheap bytes wait for one turn, in which rarely more arrive
-                self._turns.wait(self.owner, self._parse_piece)
+                self._turns.defer(self.owner, self._parse_piece)
         else:
             self.parse(data)
 
@@ -240,21 +240,21 @@ class PacedConnection(RequestHandler):
         if not self._pending:
             if not self._is_full():
                 self._resume_transport_reading()
-        # A new chunked body waits for `want_body`, or this long: a refused request costs no parsing.
+        # A new chunked body waits for `resume_body`, or this long: a refused request costs no parsing.
         elif self._body is not body and self._chunked:
-            self._loop.call_later(UNWANTED_SECONDS, self.go_on)
+            self._loop.call_later(UNWANTED_SECONDS, self.queue_parsing)
         else:
-            self.go_on()
+            self.queue_parsing()
 
     def _is_full(self) -> bool:
         """Return whether aiohttp takes no more for now: its buffers are full."""
         return self._reading_paused or self._buffer_paused
 
-    def go_on(self) -> None:
+    def queue_parsing(self) -> None:
         """Queue the bytes that are not parsed yet for a turn; a stranger's short head overtakes them."""
         if self._pending:
             owner = UPLOADING if self.owner is None else self.owner
-            self._turns.wait(owner, self._parse_piece)
+            self._turns.defer(owner, self._parse_piece)
 
     def _choose_size(self) -> int:
         if not _is_dear(self._pending):
@@ -275,7 +275,7 @@ class PacedConnection(RequestHandler):
     def _resume_transport_reading(self) -> None:
         """Parse what was read before reading more."""
         if self._pending:
-            self.go_on()
+            self.queue_parsing()
         else:
             super()._resume_transport_reading()
 

@@ -100,7 +100,7 @@ async def read_pieces(
     read = partial(_read_chunks, http) if http.content_length is None else http.content.readany
     size = 0
     # Chunks behind a head wait for this call, so a request that was refused costs no parsing.
-    want_body(http)
+    resume_body(http)
     try:
         if http.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
             await http.writer.write(_CONTINUE)
@@ -141,10 +141,10 @@ async def _read_chunks(http: web.Request) -> bytes:
                 ) from None
 
 
-def want_body(http: web.BaseRequest) -> None:
+def resume_body(http: web.BaseRequest) -> None:
     """Parse the body of a request, as the request was not refused."""
     if isinstance(http.protocol, PacedConnection):
-        http.protocol.go_on()
+        http.protocol.queue_parsing()
 
 
 def has_tiny_chunks(http: web.BaseRequest) -> bool:

@@ -43,7 +43,7 @@ class Lingering:
         if not self._transport.is_closing():
             self._transport.pause_reading()
             if self._left > 0:
-                find_turns().wait(LINGERING, self._transport.resume_reading)
+                find_turns().defer(LINGERING, self._transport.resume_reading)
 
     async def wait(self) -> None:
         """Tell the caller that nothing follows the reply; return when the connection may be closed."""

@@ -69,7 +69,7 @@ class Turns:
             self._count()
         return self._loop.time() < self._until
 
-    def wait(self, owner: Hashable, work: Callable[[], object]) -> None:
+    def defer(self, owner: Hashable, work: Callable[[], object]) -> None:
         """Do work in a later turn, when the owner's turn comes."""
         self._waiting.setdefault(owner, deque()).append(work)
         if not self._counts:

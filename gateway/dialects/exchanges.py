@@ -109,9 +109,9 @@ class Exchange:
         """
         upstream, text = self.upstream, body.strip()
         try:
-            reply, made = self._judge(text, context)
+            reply, made = self._read_and_meter(text, context)
         except UndeliverableReply as error:
-            return _withhold(error, context)
+            return _charge_unread(error, context)
         if made.failure is not None:
             return made
         try:
@@ -125,7 +125,7 @@ class Exchange:
         except UndeliverableReply as error:
             made.failure = error
         except UpstreamError as error:
-            made.failure = _owe(error, upstream.find_usage(reply))
+            made.failure = _require_usage(error, upstream.find_usage(reply))
         return made
 
     def replay_reply(self, body: bytes, context: ReplyContext) -> Reply:
@@ -136,9 +136,9 @@ class Exchange:
         upstream, text = self.upstream, body.strip()
         assert isinstance(upstream, EventUpstream)
         try:
-            reply, made = self._judge(text, context)
+            reply, made = self._read_and_meter(text, context)
         except UndeliverableReply as error:
-            return _withhold(error, context)
+            return _charge_unread(error, context)
         if upstream.check_reply(reply):
             try:
                 made.body = upstream.replay_reply(text, reply)
@@ -151,12 +151,12 @@ class Exchange:
         """The bytes of the largest JSON reply that is sent as a stream."""
         return MAX_REPLY_BYTES if self.translation is None else MAX_REPLAYED_BYTES
 
-    def _judge(self, text: bytes, context: ReplyContext) -> tuple[Json, Reply]:
+    def _read_and_meter(self, text: bytes, context: ReplyContext) -> tuple[Json, Reply]:
         """Read a JSON reply and its charge; what the caller gets is still missing."""
         upstream, expected = self.upstream, context.expected
         reply, failure = self._parse(text)
         if failure is not None:
-            failure = _owe(failure, upstream.find_usage(reply))
+            failure = _require_usage(failure, upstream.find_usage(reply))
             report = upstream.read_report(reply, expected)
             return reply, Reply(b"", meter(report, 0, expected, complete=True), failure)
         whole = upstream.is_whole(reply)
@@ -221,7 +221,7 @@ def refuse_large(body: bytes, context: ReplyContext) -> Reply:
     """Return what becomes of a JSON reply that is too large to be read. Raises UpstreamError for a page."""
     if not looks_like_json(body):  # a page of HTML is free
         raise UpstreamError(_TOO_LARGE)
-    return _withhold(UndeliverableReply(_TOO_LARGE), context)
+    return _charge_unread(UndeliverableReply(_TOO_LARGE), context)
 
 
 def _list_errors(text: bytes, reply: object) -> Sequence[object]:
@@ -231,14 +231,14 @@ def _list_errors(text: bytes, reply: object) -> Sequence[object]:
     return read_outer_events(text) if reply is None else ()
 
 
-def _withhold(failure: UndeliverableReply, context: ReplyContext) -> Reply:
+def _charge_unread(failure: UndeliverableReply, context: ReplyContext) -> Reply:
     """Return the failure of a body that is not read; the provider made it, so it is charged as a picture."""
     metered = meter(Reported(), PICTURE_BYTES, context.expected, complete=False)
     return Reply(b"", metered, failure)
 
 
-def _owe(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:
-    """Return the failure of a reply that tells its usage, and so is charged. Raises any other failure."""
+def _require_usage(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:
+    """Return a failure with a usage, which is charged. Raises one without, for which nobody pays."""
     if not tells_work(usage):
         raise failure
     return UndeliverableReply(failure.message)

@@ -208,7 +208,9 @@ class Connection(asyncio.BufferedProtocol):
         """Handle pending bytes in pieces while this turn of the loop has time, the rest later."""
         while self._pending and not self.paused:
             if not self._turns.has_time():
-                self._turns.wait(self._keep, self._read_pending)  # the pool's: one provider's share
+                self._turns.defer(
+                    self._keep, self._read_pending
+                )  # the pool's: one provider's share
                 break
             piece = cut_piece(self._pending, self._piece_bytes)
             self._pending = self._pending[len(piece) :]

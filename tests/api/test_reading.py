@@ -13,7 +13,7 @@ from aiohttp import StreamReader, web
 
 from gateway.api import lingering
 from gateway.api.aiohttp_insides import PacedConnection, Wire
-from gateway.api.bodies import has_tiny_chunks, want_body
+from gateway.api.bodies import has_tiny_chunks, resume_body
 from gateway.api.keys import note_known
 from tests.support.client import request, send_before_reading
 from tests.support.loops import on_each_loop
@@ -89,7 +89,7 @@ async def refuse(_: web.BaseRequest) -> web.Response:
 
 async def read(http: web.BaseRequest) -> web.Response:
     """Read a body like the API does."""
-    want_body(http)
+    resume_body(http)
     size = 0
     while data := await http.content.readany():
         size += len(data)

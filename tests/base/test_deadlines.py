@@ -249,7 +249,7 @@ def test_nobody_is_judged_by_time_in_which_the_process_stood() -> None:
 async def test_a_clock_stands_until_all_that_came_is_handled() -> None:
     clock, now = Clock(), 0.0
     steps = ((0.1, 0.1), (30, 0.1), (0.1, 0.1), (0.1, 0.5), (0.1, 0.6))
-    find_turns().wait("a provider", lambda: None)
+    find_turns().defer("a provider", lambda: None)
     for number, (seconds, expected) in enumerate(steps):
         if number == 3:
             await asyncio.sleep(0)  # the turn in which the last of it is handled

@@ -62,9 +62,9 @@ async def test_an_owner_begins_so_much_in_a_turn_and_others_are_not_affected() -
     await asyncio.sleep(0)
     assert turns.may_begin("a")
     # Bytes that are thrown away hold back nobody's deadline.
-    turns.wait(LINGERING, list)
+    turns.defer(LINGERING, list)
     assert not turns.has_work()
-    turns.wait("a", list)
+    turns.defer("a", list)
     assert turns.has_work()
 
 
@@ -72,8 +72,8 @@ async def test_long_work_is_done_in_turns_and_fair_by_owner() -> None:
     """One owner's hundred pieces make another wait for two turns, not for a hundred."""
     turns, done = Turns(asyncio.get_running_loop()), list[str]()
     for _ in range(100):
-        turns.wait("busy", partial(work_long, done, "busy"))
-    turns.wait("other", partial(work_long, done, "other"))
+        turns.defer("busy", partial(work_long, done, "busy"))
+    turns.defer("other", partial(work_long, done, "other"))
     waited = 0
     while "other" not in done:
         began = len(done)

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.api.bodies import has_tiny_chunks, want_body
+from gateway.api.bodies import has_tiny_chunks, resume_body
 from gateway.api.call import Call
 from gateway.api.state import Gateway
 from gateway.base.deadlines import limit_seconds
@@ -40,7 +40,7 @@ async def read_bytes(http: web.Request, most: int) -> bytes:
     if (http.content_length or 0) > most:  # before any of it is read
         raise _too_large(most)
     body = bytearray()
-    want_body(http)
+    resume_body(http)
     try:
         async with limit_seconds(BODY_SECONDS):
             async for chunk in http.content.iter_any():

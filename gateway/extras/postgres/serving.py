@@ -29,7 +29,7 @@ from gateway.extras.postgres.store import PostgresStore
 from gateway.extras.postgres.urls import show_url
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import LedgerError, LedgerMismatch
-from gateway.ledger.serving.ledger import ServingLedger, telling
+from gateway.ledger.serving.ledger import ServingLedger, reporting
 from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.sql.database import Rows, Values
 from gateway.ledger.sql.rows import Lookups
@@ -62,7 +62,7 @@ async def open_postgres(
     """
     clock = find_clock(url) if clock is unix_ms else clock
     memory, feed = Memory(clock), ChangeFeed()
-    async with telling(tell) as progress:
+    async with reporting(tell) as progress:
         session, node, snapshot = await asyncio.to_thread(_load, url, feed, clock, progress)
     memory.apply(snapshot)
     upkeep = Upkeep(node, retention_months, silence_seconds=silence_seconds)

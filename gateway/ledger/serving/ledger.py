@@ -231,7 +231,7 @@ class ServingLedger:
 
 
 @asynccontextmanager
-async def telling(tell: Callable[[str], None]) -> AsyncIterator[Progress]:
+async def reporting(tell: Callable[[str], None]) -> AsyncIterator[Progress]:
     """Report the progress of a start: a large ledger takes many seconds to migrate, prove and read.
 
     Yields what is told of it, on any thread. `tell` is called every ten seconds.

@@ -36,14 +36,14 @@ from gateway.ledger.sql import rows
 from gateway.ledger.sql.database import PART, Values, sum_parts
 from gateway.ledger.sqlite.statements import transaction_aside
 
-OF_HOUR: Final = ("account_id", "hour", "model", "key_id")
-OF_DAY: Final = ("account_id", "day", "model", "key_id", "provider")
-OF_ALL: Final = ("day", "model", "provider")
+BY_HOUR: Final = ("account_id", "hour", "model", "key_id")
+BY_DAY: Final = ("account_id", "day", "model", "key_id", "provider")
+BY_TOTALS: Final = ("day", "model", "provider")
 """The columns by which there are sums in `hourly`, `daily` and `daily_totals`."""
 _TABLES: Final = (
-    ("hourly", OF_HOUR, rows.SUMS),
-    ("daily", OF_DAY, rows.DAY_SUMS),
-    ("daily_totals", OF_ALL, rows.TOTALS),
+    ("hourly", BY_HOUR, rows.SUMS),
+    ("daily", BY_DAY, rows.DAY_SUMS),
+    ("daily_totals", BY_TOTALS, rows.TOTALS),
 )
 """Each table with the columns that it groups by, and those of its sums."""
 
@@ -132,7 +132,7 @@ _SUMS_OF_DAYS: Final = [
     sum_parts(name) if rows.is_amount(name) else f"sum({name})" for name in rows.DAY_SUMS
 ]
 _SUMMED: Final = f"""
-    SELECT {", ".join((*OF_ALL, *_SUMS_OF_DAYS))} FROM main.daily GROUP BY 1, 2, 3
+    SELECT {", ".join((*BY_TOTALS, *_SUMS_OF_DAYS))} FROM main.daily GROUP BY 1, 2, 3
 """  # noqa: S608 - of constants
 SUM_UP_DAYS: Final = f"INSERT INTO daily_totals {_SUMMED}"
 
@@ -143,7 +143,7 @@ def _differ(name: str) -> str:
 
 WRONG_TOTALS: Final = f"""
     SELECT day, model, provider FROM (
-        SELECT {", ".join(OF_ALL)}, {", ".join(f"-{name} AS {name}" for name in rows.TOTALS)}
+        SELECT {", ".join(BY_TOTALS)}, {", ".join(f"-{name} AS {name}" for name in rows.TOTALS)}
         FROM main.daily_totals
         UNION ALL {_SUMMED}
     ) GROUP BY 1, 2, 3
@@ -207,8 +207,8 @@ def _write_exact(table: str, place: Sequence[str], names: Sequence[str]) -> str:
 
 
 _EXACT_VIEWS: Final = (
-    _write_exact("hourly", OF_HOUR, rows.SUMS),
-    _write_exact("daily", OF_DAY, rows.DAY_SUMS),
+    _write_exact("hourly", BY_HOUR, rows.SUMS),
+    _write_exact("daily", BY_DAY, rows.DAY_SUMS),
 )
 _EXACT_COLUMNS: Final = {
     "spent_nano": "spent_nano + coalesce((SELECT sum(cost_nano) FROM main.unfolded"

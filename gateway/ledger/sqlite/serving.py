@@ -28,7 +28,7 @@ from gateway.base.progress import Progress
 from gateway.base.times import unix_ms
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import LedgerLocked, LedgerMismatch
-from gateway.ledger.serving.ledger import ServingLedger, telling
+from gateway.ledger.serving.ledger import ServingLedger, reporting
 from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sql.database import Rows, Values
@@ -78,7 +78,7 @@ async def open_sqlite(
         LedgerError: the file cannot be used; the text says why.
     """
     async with AsyncExitStack() as stack:
-        async with telling(tell) as progress:
+        async with reporting(tell) as progress:
             lock = await _wait_for_lock(path, progress)
             # The last to be undone: who has the lock takes what is pending for a crash's.
             stack.callback(os.close, lock)

@@ -30,7 +30,7 @@ from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.rows import SQL, SUMS
 from gateway.ledger.sqlite.batch import Committed, KnownValues, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks, run_audit
-from gateway.ledger.sqlite.folds import OF_DAY, OF_HOUR, fold, see_all_charges
+from gateway.ledger.sqlite.folds import BY_DAY, BY_HOUR, fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.ledger.sqlite.statements import Statement, read_rows, run_rows
@@ -143,10 +143,10 @@ def leave_out_time(sums: Sums) -> Sums:
 
 def check(connection: sqlite3.Connection) -> None:
     fold(connection)
-    daily = read_sums(connection, "daily", OF_DAY)
-    hourly = read_sums(connection, "hourly", OF_HOUR)
-    assert daily == sum_requests(connection, OF_DAY)
-    assert hourly == sum_requests(connection, OF_HOUR)
+    daily = read_sums(connection, "daily", BY_DAY)
+    hourly = read_sums(connection, "hourly", BY_HOUR)
+    assert daily == sum_requests(connection, BY_DAY)
+    assert hourly == sum_requests(connection, BY_HOUR)
     assert leave_out_time(daily) == leave_out_time(hourly) == sum_charges(connection)
 
 
@@ -289,7 +289,7 @@ def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Conne
     for found in (3, 0):
         assert interrupt_pending(connection, MIDNIGHT_MS + 5) == found
         check(connection)
-    daily = read_sums(connection, "daily", OF_DAY)
+    daily = read_sums(connection, "daily", BY_DAY)
     assert {place[1] for place in daily} == {20_000}
     assert sorted(sums[:2] for sums in daily.values()) == [(0, 1), (0, 2), (1, 1)]
 
@@ -302,7 +302,7 @@ def test_a_clock_set_back_counts_the_interrupted_when_they_began(
     commit_requests(connection, [item], 1, KnownValues())
     interrupt_pending(connection, 1)
     check(connection)
-    assert next(iter(read_sums(connection, "daily", OF_DAY)))[1] == 20_000
+    assert next(iter(read_sums(connection, "daily", BY_DAY)))[1] == 20_000
 
 
 INSERT = Statement("INSERT INTO numbers SELECT * FROM", "WHERE column1 NOT NULL")
