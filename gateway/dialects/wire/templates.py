@@ -150,6 +150,10 @@ class Template:
         if stop <= position:
             return position, 0
         rows = self.patterns.holes.findall(buffer, position, stop)
+        # What is no event any more gives a last row of empty holes, and a number cannot be empty.
+        last = self.shape % rows[-1]
+        if self.patterns.rest.fullmatch(last, self.head_bytes) is None:
+            return position, 0
         holes = rows if len(self.around) == 1 else [*chain.from_iterable(rows)]
         filled, run = tuple(holes), buffer[position:stop]
         if (self.shape * len(rows)) % filled != run:

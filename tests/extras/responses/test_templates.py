@@ -88,6 +88,16 @@ def test_events_of_another_shape_do_not_pass(other: bytes) -> None:
     assert end in (0, len(block(**FIELDS)))
 
 
+def test_a_last_event_without_its_number_does_not_pass() -> None:
+    """Where no event matches any more all holes count as empty, and so are those of this one."""
+    empty = block(**{**FIELDS, "delta": "", "obfuscation": ""})
+    broken = empty.replace(b'"sequence_number":7', b'"sequence_number":')
+    assert broken != empty
+    template, out = learn(block(**FIELDS)), list[bytes]()
+    assert template.pass_many(block(**FIELDS) * 3 + broken + block(**FIELDS), 0, out) == (0, 0)
+    assert template.pass_many(block(**FIELDS) * 3 + empty + block(**FIELDS), 0, out)[0] > 0
+
+
 @each_row(
     "taught",
     [
