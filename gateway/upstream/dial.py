@@ -46,7 +46,7 @@ _OPTIONS: Final = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS // 4),
 )
 
-P = TypeVar("P", bound=asyncio.BaseProtocol)
+P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class Unreachable(Exception):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import time
 import zlib
 from collections.abc import AsyncIterator
@@ -26,11 +27,12 @@ from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked
 from tests.support.rows import each_row
+from tests.support.tls import CHAIN, ROOT
 from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step, Wait
 from tests.support.waiting import until
 from tests.upstream.kit import Taker
 
-BYTES_PER_LINE, KEEPALIVE_SECONDS = 32, 60
+BYTES_PER_LINE, KEEPALIVE_SECONDS = 24, 60
 PIECE_BYTES, SMALL_BYTES, STEP_BYTES = 8 << 10, 2 << 10, 2 << 10
 
 REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\n\r\n{}"
@@ -317,11 +319,49 @@ async def test_what_came_with_the_end_is_handled_with_it() -> None:
     assert len(taker.body) == SMALL_BYTES + 1
 
 
+def test_a_reply_over_tls_that_was_closed_while_its_receiver_waited_is_whole() -> None:
+    """asyncio reads all for an `asyncio.Protocol`, not for a `BufferedProtocol`; uvloop drops the end."""
+    body = b"x" * 300_000
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(CHAIN)
+        with tls.wrap_socket(server.accept()[0], server_side=True) as peer:
+            peer.recv(1 << 16)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
+
+    async def play() -> None:
+        serving = asyncio.get_running_loop().run_in_executor(None, serve)
+        address = f"https://127.0.0.1:{server.getsockname()[1]}"
+        pool = Pool(Dialer(URL(address), SECONDS, authorities=ROOT))
+        connection, taker = await pool.connect(), Taker(full=True)
+        connection.start(REQUEST, lambda _: taker)
+        await connection.read_head()
+        delivery = asyncio.get_running_loop().create_task(connection.read_body())
+        await asyncio.wait_for(taker.asked.wait(), SECONDS)
+        await serving
+        taker.room.set()
+        await asyncio.wait_for(delivery, SECONDS)
+        pool.close()
+        assert len(taker.body) == len(body)
+
+    with server:
+        run_on("asyncio", play())
+
+
+SHORT_CHUNK: Final = (
+    b"75\r\nevent: content_block_delta\n"
+    b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}\n\n\r\n'
+)
+"""The shortest of usual events, in a chunk of its own."""
+
+
 @each_row(
     ("event", "is_cut"),
     [
         *((one, True) for one in (b"data: {}\n\n", b"a\r", b"data: {}\r\n\r\n", b": x\n\n")),
-        *((one, False) for one in (b"x" * 120 + b"\r\n\r\n", b"x" * 31 + b"\r", b"x")),
+        *((one, False) for one in (SHORT_CHUNK, b"x" * 120 + b"\r\n\r\n", b"x" * 31 + b"\r", b"x")),
     ],
 )
 def test_pieces_have_few_lines_however_short_these_are(event: bytes, *, is_cut: bool) -> None:
