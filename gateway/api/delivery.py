@@ -44,14 +44,14 @@ class Delivery:
     _context: ReplyContext
     _on_caller_left: Callable[[], None]
     _pipeline: Pipeline | None = field(init=False, default=None)
-    """The same object as `_life.pipeline`; None where the caller wants JSON."""
+    """The same object as `_life.pipeline`; None where the caller gets no stream."""
     _json: BytesIO | None = field(init=False, default=None)
     """The JSON reply so far; None for a stream, and once it was read."""
     _values: int = 0
     """An upper bound of the JSON values in it."""
     _most_bytes: int = MAX_REPLY_BYTES
     _reply: Reply | None = None
-    """The JSON reply as read, or what becomes of one that is too large."""
+    """The JSON reply as read, written for its caller, or what becomes of one that is too large."""
     _sniffed: bool = False
     _begun: bool = False
     _ending: bool = False

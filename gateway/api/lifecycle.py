@@ -205,7 +205,7 @@ class Lifecycle:
         self.confirmed = False
         """The hold is in force. Until then nothing is sent to a provider or to the caller."""
         self.pipeline: Pipeline | None = None
-        """The stream under way; None until a provider answers, and for a JSON reply."""
+        """The stream under way; None until a provider answers, and where the caller gets no stream."""
         self.read_until = math.inf
         """When to give up a reply that is read on only for its usage, by the ticker's clock."""
         self.ended_as: Case | None = None
@@ -222,10 +222,12 @@ class Lifecycle:
         self.phase = phase
 
     def check(self) -> None:
+        """See `Life`."""
         if self.ended_by is not None:
             raise self.ended_by
 
     def stop(self, error: Exception) -> None:
+        """See `Life`."""
         if self.ended_by is None:
             self.ended_by = error
         if self.cut is not None:

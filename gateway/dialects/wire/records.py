@@ -291,7 +291,7 @@ class Reply:
     body: bytes
     metered: Metered
     failure: GatewayError | None = None
-    """The reason why the caller gets no whole reply, although it was made and is charged."""
+    """The reason why the caller gets no whole reply; one that is undeliverable was made, and is charged."""
 
 
 @dataclass(slots=True)
