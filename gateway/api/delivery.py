@@ -186,8 +186,13 @@ class Delivery:
         else:
             with limit_elements(exchange.max_elements, refuse_reply):
                 reply = read(body, context)
+        del body
         self._reply = reply if stream is None else feed_reply(stream, reply)
-        return self._reply.body
+        self._life.has_reply = True
+        out = self._reply.body
+        if stream is not None:
+            self._reply.body = b""  # it is sent at once, and may be large
+        return out
 
     def end(self) -> None:
         """See `Receiver`: what is left to do may take long, see `process_rest`."""

@@ -194,7 +194,8 @@ class Lifecycle:
     """The state of one completion, see `Life`. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
 
     __slots__ = (
-        "caller_gone", "confirmed", "cut", "ended_as", "ended_by", "phase", "pipeline", "read_until",
+        "caller_gone", "confirmed", "cut", "ended_as", "ended_by", "has_reply", "phase", "pipeline",
+        "read_until",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -206,6 +207,8 @@ class Lifecycle:
         """The hold is in force. Until then nothing is sent to a provider or to the caller."""
         self.pipeline: Pipeline | None = None
         """The stream under way; None until a provider answers, and where the caller gets no stream."""
+        self.has_reply = False
+        """A JSON reply was read whole: if the caller is gone, it owes for it whatever comes in between."""
         self.read_until = math.inf
         """When to give up a reply that is read on only for its usage, by the ticker's clock."""
         self.ended_as: Case | None = None
@@ -259,7 +262,7 @@ class Lifecycle:
 
         `head_sent`: the 200 and the headers of a stream went out, so the status is decided.
         """
-        delivered = self.pipeline is not None and self.pipeline.delivered
+        delivered = self.has_reply or (self.pipeline is not None and self.pipeline.delivered)
         self.ended_as = (ending, self.caller_gone, self.phase, delivered)
         owed, last = VERDICTS[self.ended_as]
         self.phase = Phase.ENDED

@@ -138,6 +138,16 @@ def test_a_caller_that_leaves(
     assert life.caller_gone
 
 
+@each_row(("has_reply", "owed"), [(True, Owed.USAGE), (False, Owed.NOTHING)])
+def test_a_reply_that_was_read_is_owed_for_although_a_shutdown_comes(
+    owed: Owed, *, has_reply: bool
+) -> None:
+    """The caller of it has left, and the provider made it."""
+    life = make_life(Phase.SENT, Phase.ANSWERED)
+    life.caller_gone, life.has_reply = True, has_reply
+    assert life.end(Ending.SHUTDOWN, head_sent=False).owed is owed
+
+
 @each_row("ending", OUTCOMES)
 def test_the_status_is_the_errors_own_until_the_head_is_sent(ending: Ending) -> None:
     before = make_life(Phase.SENT).end(ending, head_sent=False)
