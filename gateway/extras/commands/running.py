@@ -53,8 +53,10 @@ async def run_command(
         # Children may outlive the command; killing the group ends them, too.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # Until then the killed process stays as a zombie.
-        await process.wait()
+        # Until then the killed process stays as a zombie, also if its task is cancelled once more.
+        while process.returncode is None:
+            with suppress(asyncio.CancelledError):
+                await process.wait()
         if isinstance(error, TimeoutError):
             raise CommandFailed(f"the command took longer than {limit_seconds:g} s") from error
         raise
