@@ -10,7 +10,7 @@ import pytest
 from gateway.admin import keys
 from gateway.base.errors import AccountError, CallerError, GatewayError, Overloaded
 from gateway.base.ids import make_request_id
-from gateway.base.times import DAY_MS, format_moment
+from gateway.base.times import DAY_MS, HOUR_MS, format_moment
 from gateway.extension import RequestNotes
 from gateway.extras.observations.book import REFUSED, ObservationBook
 from gateway.extras.observations.describing import INVALID, REASONS
@@ -189,8 +189,8 @@ async def test_rejections_are_no_failures_and_push_none_out(
     assert (view.today, view.failure) == (CallSums(7, 3), replace(one, reason="False 2"))
 
 
-async def test_past_days_are_told_as_if_they_were_read_again(place: Place) -> None:
-    """Pages ask every few seconds, so past days are read once an hour."""
+async def test_past_days_are_read_once_an_hour(place: Place) -> None:
+    """Pages ask every few seconds, so what comes late for a past day is told an hour later."""
     place.seed()
     old = make_failure(NOW_MS - 3 * DAY_MS)
     for at_ms, failure in ((NOW_MS - 9 * DAY_MS, None), (old.at_ms, old)):
@@ -211,6 +211,12 @@ async def test_past_days_are_told_as_if_they_were_read_again(place: Place) -> No
         p, q = ObservationBook(books).read_upstream()
         assert (p.hour, p.latest, p.failure) == (CallSums(2), CallSums(2), old)
         assert q == before[1]
+        async with place.serve(now_ms=old.at_ms) as ledger:
+            observe(ledger).note_upstream_call("q", "m", None)
+        assert ObservationBook(books).read_upstream() == [p, q]
+        now_ms[0] += HOUR_MS
+        p, q = ObservationBook(books).read_upstream()
+        assert (p.hour, p.latest, q.latest) == (CallSums(), CallSums(2), CallSums(2))
         now_ms[0] += DAY_MS
         p, q = ObservationBook(books).read_upstream()
         assert (p.hour, p.latest, p.failure) == (CallSums(), CallSums(2), old)
