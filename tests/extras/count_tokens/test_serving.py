@@ -13,11 +13,13 @@ import pytest
 from gateway.base.errors import BodyTooLarge, Overloaded, RateLimited
 from gateway.extras.count_tokens.paths import COUNT_MESSAGES
 from gateway.extras.count_tokens.serving import Counting, count_tokens
+from tests.api.test_bodies import BAD_CHUNKS, MANY, MESSAGE, NESTED, send_bad_chunk
 from tests.support.chat import check_messages_error
 from tests.support.messages import ask, make_message
 from tests.support.process import COUNT_TOKENS
 from tests.support.records import make_call
 from tests.support.replies import error_reply, json_reply
+from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
@@ -66,6 +68,29 @@ async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
     )
     with pytest.raises(BodyTooLarge, match="4 MiB"):
         await count_tokens(COUNT_MESSAGES, http, call)
+
+
+@each_row("bad", BAD_CHUNKS.values())
+async def test_chunks_framed_wrongly_are_a_400(stage: Stage, bad: bytes) -> None:
+    reply = await send_bad_chunk(stage, COUNT_TOKENS, bad, closes=False)
+    check_messages_error(reply, 400, "invalid_request_error")
+
+
+@each_row(
+    ("head", "status", "told"),
+    [(NESTED, 400, "nested too deeply"), (MANY, 413, "more than 300,000 JSON values")],
+)
+@each_row("model", ["messages/0", "plain/0"])
+async def test_a_body_that_is_dear_to_read_is_refused(
+    stage: Stage, model: str, head: bytes, status: int, told: str
+) -> None:
+    """Whether the provider would count it or the gateway estimates."""
+    body = MESSAGE.replace(b"messages/0", model.encode()).replace(b'{"', head, 1)
+    reply = await stage.gateway.post(COUNT_TOKENS, stage.key, body)
+    kind = "invalid_request_error" if status == 400 else "request_too_large"
+    check_messages_error(reply, status, kind)
+    assert told in reply.json["error"]["message"]
+    assert stage.alpha.connections == 0
 
 
 def test_few_tokens_are_counted_at_once_for_an_account_and_for_all() -> None:
