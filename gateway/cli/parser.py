@@ -70,10 +70,11 @@ def parse(words: Sequence[str]) -> Options:
 
 def _refuse(options: Options, word: str) -> NoReturn:
     """Refuse an argument that the verb does not have; argparse would show the usage of all verbs."""
-    if needed := find_missing("words", f"{options.verb.path} {word}"):
-        options.parser.error(f"{word} {needed}")
+    name = word.partition("=")[0]
+    if needed := find_missing("words", f"{options.verb.path} {name}"):
+        options.parser.error(f"{name} {needed}")
     known = [one.name for one in (*options.verb.arguments, *options.verb.either)]
-    options.parser.error(f"unknown argument {word}{_advise(word.partition('=')[0], known)}")
+    options.parser.error(f"unknown argument {word}{_advise(name, known)}")
 
 
 def _advise(word: str, known: list[str]) -> str:

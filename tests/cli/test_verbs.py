@@ -112,12 +112,13 @@ def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
     assert not cli.database.exists()
 
 
+@pytest.mark.parametrize("typed", ["--live", "--live=1"])
 def test_an_option_of_an_extra_that_is_missing_is_told_with_its_name(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, typed: str
 ) -> None:
     monkeypatch.setitem(VERBS, "check", replace(VERBS["check"], arguments=()))
     with pytest.raises(SystemExit):
-        parse(("check", "--live"))
+        parse(("check", typed))
     told = '--live needs the extra "live_check"; it is not in this installation'
     assert capsys.readouterr().err.startswith(f"python -m gateway: {told}\n")
 
