@@ -25,7 +25,7 @@ from gateway.base.errors import (
 )
 from gateway.base.money import Tokens
 from gateway.base.turns import LargeBodies, spawn
-from gateway.dialects.exchanges import MAX_REPLY_BYTES, MAX_REPLY_ELEMENTS
+from gateway.dialects.exchanges import MAX_REPLY_ELEMENTS
 from gateway.upstream.receivers import Wants
 from tests.api.test_bodies import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import (
@@ -64,6 +64,7 @@ class Scene(Sink):
 
     pieces: tuple[bytes, ...]
     stream: bool = True
+    upstream: str = "chat"
     begins: Callable[[], Awaitable[None]] | None = None
     done: list[str] = field(default_factory=list)
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
@@ -85,7 +86,7 @@ class Scene(Sink):
         work = SimpleNamespace(request=context.request, bill=bill, call=call)
         provider = SimpleNamespace(note_alive=lambda _: self.done.append("alive"))
         candidate = SimpleNamespace(
-            exchange=EXCHANGES["chat"]["chat"],
+            exchange=EXCHANGES["chat"][self.upstream],
             provider=provider,
             target=SimpleNamespace(upstream_model="large"),
         )
@@ -209,16 +210,32 @@ async def test_a_json_reply_is_held_back_whole() -> None:
     assert scene.delivery.take_last() == ours(JSON)
 
 
-@each_row("stream", [False, True])
-def test_a_reply_beyond_all_measure_ends_the_delivery_and_is_owed(*, stream: bool) -> None:
-    scene = Scene((), stream)
-    for piece in [b'{"a":"', *[b"x" * MIB] * 63]:
+@each_row(
+    ("stream", "upstream", "mib"), [(False, "chat", 64), (True, "chat", 64), (True, "messages", 8)]
+)
+def test_a_reply_beyond_all_measure_ends_the_delivery_and_is_owed(
+    *, stream: bool, upstream: str, mib: int
+) -> None:
+    """It may be smaller where its events are translated."""
+    scene = Scene((), stream, upstream)
+    for piece in [b'{"a":"'.ljust(MIB), *[b"x" * MIB] * (mib - 1)]:
         scene.delivery.receive(piece)
     with pytest.raises(UndeliverableReply):
-        scene.delivery.receive(b"x" * MIB)
-    assert 64 * MIB == MAX_REPLY_BYTES
+        scene.delivery.receive(b"x")
     assert not scene.delivery.complete
     assert scene.delivery.measure().tokens == Tokens(INPUT_ESTIMATE, output=1600)
+
+
+def test_a_page_beyond_all_measure_ends_the_delivery_and_is_free() -> None:
+    """No work was done for it."""
+    scene = Scene((), stream=False)
+    for piece in [b"\n<html>".ljust(MIB), *[b"x" * MIB] * 63]:
+        scene.delivery.receive(piece)
+    with pytest.raises(UpstreamError) as raised:
+        scene.delivery.receive(b"x")
+    assert type(raised.value) is UpstreamError
+    assert not scene.delivery.complete
+    assert scene.delivery.measure().tokens == Tokens(INPUT_ESTIMATE)
 
 
 @each_row("stream", [False, True])
