@@ -68,6 +68,12 @@ CORE: Final = {
     "upstream/http1",
 }  # fmt: skip
 """Besides all of `dialects/`: bytes and values in, bytes and values out."""
+DO_IO: Final = {
+    "extras/audio/uploads": "writes what arrives of a form into a file",
+    "extras/renewal/__init__": "starts the task that renews the keys",
+    "extras/renewal/keys": "reads keys from files and runs the commands that make them",
+}
+"""Modules of extras with formats that are no part of a format, and what each does instead."""
 SPEAK: Final = {
     *("base/money", "base/usage", "extras/moves/known", "extras/services/multiplied"),
     *("extras/reference/document", "extras/reference/pages"),  # OpenAPI has a field `responses`
@@ -275,18 +281,41 @@ def test_the_dialects_and_the_base_do_no_io() -> None:
     assert not set(run(IMPORT_AND_LOOK, *alone).split()) & WORLD
 
 
-@each_row("name", sorted(CORE))
-def test_the_core_names_nothing_that_does_io(name: str) -> None:
-    """A folder's `__init__` loads its neighbours, so here the import statements are read."""
+def find_world(name: str) -> set[str]:
+    """Find what a module imports of libraries that do I/O, inside its functions, too."""
     named = set()
     for node in walk(MODULES[name]):
         if isinstance(node, ast.Import):
             named |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             named.add((node.module or "").split(".")[0])
-    assert not named & WORLD
+    return named & WORLD
+
+
+@each_row("name", sorted(CORE))
+def test_the_core_names_nothing_that_does_io(name: str) -> None:
+    """A folder's `__init__` loads its neighbours, so here the import statements are read."""
+    assert not find_world(name)
     used = find_imports(walk(MODULES[name])) - {"config/records"}
     assert {one.split("/")[0] for one in used} <= {"base", "dialects", "ledger"}
+
+
+def find_format_modules() -> list[str]:
+    """Find the modules of extras that bring wire formats, such as the Responses dialect."""
+    extras = [name for name, extra in find_extras().items() if extra.find_formats]
+    return [one for one in MODULES for name in extras if one.startswith(f"extras/{name}/")]
+
+
+@each_row("name", find_format_modules())
+def test_formats_of_extras_name_nothing_that_does_io(name: str) -> None:
+    """They hold to what holds for `dialects/`. An `__init__` names what the extra adds elsewhere, too."""
+    if name in DO_IO:
+        assert find_world(name), f"{name} does no I/O: it need not be in the list"
+        return
+    assert not find_world(name)
+    used = {one.split("/")[0] for one in find_imports(walk(MODULES[name])) - {"upstream/demo"}}
+    pure = {"base", "config", "dialects", "extension", "extras", "ledger"}
+    assert name.endswith("/__init__") or used - {"upstream"} <= pure
 
 
 def test_every_module_can_be_imported_first() -> None:
