@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 from gateway.extension import find_extras
 from tests import ROOT
 from tests.changed import TESTS, find_tests, mirror, read_elsewhere
@@ -50,3 +54,20 @@ def test_the_tests_that_are_named_are_there() -> None:
 def test_a_change_has_its_tests(changed: str, tests: str) -> None:
     found = sorted(one.relative_to(ROOT / "tests").as_posix() for one in find_tests(changed))
     assert found == tests.split()
+
+
+def test_the_quick_gates_say_how_to_install_a_tool_that_is_missing(tmp_path: Path) -> None:
+    """As in an environment of the README's first command, which runs the gateway and has no tools."""
+    for name in (".ci", ".venv/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "check", tmp_path / ".ci")
+    for tool in ("python", "ruff"):
+        (tmp_path / ".venv/bin" / tool).touch(mode=0o755)
+    done = subprocess.run(
+        [tmp_path / ".ci" / "check"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        ".venv/bin/mypy is missing. Install the tools of the tests: "
+        ".venv/bin/python -m pip install -q -e '.[test]'\n"
+    )
