@@ -31,7 +31,7 @@ _ASKED: Final[Mapping[str, tuple[str, str]]] = {
 _BELOW, _ABOVE = 5, 3
 """How many times below the least, or above the most, a price is doubted."""
 _REFUSED: Final = 1000
-"""How many times below or above it is refused."""
+"""How many times below or above it is refused: no vendor is so cheap or so dear, so the unit is wrong."""
 _OUTPUT: Final = 10
 """How many times dearer than output no vendor's input is."""
 _PER_DOLLAR: Final = {

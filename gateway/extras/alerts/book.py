@@ -29,7 +29,7 @@ PER_RECEIVER: Final = 4
 """How many alerts of one receiver are due at once, so that a hanging receiver does not delay others."""
 
 KEPT_MS: Final = 31 * DAY_MS
-"""How long alerts are kept."""
+"""Milliseconds for which alerts are kept, a month: older ones tell nothing about the present state."""
 
 _SQL: Final = read_script(__file__)
 

@@ -15,7 +15,7 @@ from gateway.dialects.wire.records import Json
 from gateway.extras.audio.forms import FILE
 
 PIECE_BYTES: Final = 128 << 10
-"""Bytes of a file that are sent at a time."""
+"""Bytes of a file that are sent at a time: only these are in memory."""
 
 
 class File(Protocol):

@@ -40,7 +40,7 @@ log = logging.getLogger("gateway.uploads")
 MEMORY_BYTES: Final = 256 << 10
 """Bytes of a file in memory at once: a whole small file, or the part that waits for the disk."""
 HEAD_BYTES: Final = 64
-"""Bytes of a file that tell its format."""
+"""Bytes of a file that tell its format: the heads of all formats that are measured fit into them."""
 FREE_BYTES: Final = 512 << 20
 """Bytes that files leave free on their disk: the ledger grows there, too."""
 LOOP_PARTS: Final = 16

@@ -14,7 +14,7 @@ Colour = tuple[int, int, int]
 READABLE: Final = 4.5
 """The least contrast of a text with what is behind it (WCAG 2.2, 1.4.3)."""
 LINEAR: Final = 10
-"""The largest part of a colour in the straight part of sRGB's curve."""
+"""The largest part of a colour, of 255, in the straight part of sRGB's curve: 0.04045 by its standard."""
 STEPS: Final = 100
 """Steps in which colours are mixed: one cannot be told from the next."""
 

@@ -22,7 +22,7 @@ from gateway.ledger.sql.database import Part, Value, read_script
 MAX_OPEN: Final = 20
 """Open orders of an account: each is looked up at the provider until it ends."""
 _ID_BYTES: Final = 8
-"""Random bytes of an id, behind its time."""
+"""Random bytes of an id, behind its time: 64 bits, so that no two collide."""
 
 _SQL: Final = read_script(__file__)
 _EACH: Final = _SQL["each"]

@@ -29,7 +29,7 @@ log = logging.getLogger("gateway.cards")
 T = TypeVar("T")
 
 AT_ONCE: Final = 4
-"""Threads that wait for the provider."""
+"""Threads that wait for the provider: few people pay at the same moment, and others queue meanwhile."""
 LOOK_SECONDS: Final = 600.0
 """The pause between two looks at the provider; each open order takes a request to it."""
 OPEN_MS: Final = 31 * DAY_MS

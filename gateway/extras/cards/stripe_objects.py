@@ -27,7 +27,7 @@ _WORD: Final = re.compile(r"[!-~]{1,255}")
 """Ids are parts of keys and paths; Stripe's have up to 255 characters."""
 _URL: Final = re.compile(r"https?://[!-~]{1,8000}")
 _MAX_SECONDS: Final = MAX_MOMENT_MS // 1000
-"""The latest Unix time that can be written as a date."""
+"""The latest Unix time that can be written as a date: dates end with the year 9999."""
 
 Object = Mapping[str, Any]
 Reader = Callable[[Object], Payment | Reversal | None]

@@ -28,7 +28,8 @@ MAX_STATUS: Final = 599
 MAX_SECONDS: Final = 86_400
 """A day: no call takes longer."""
 SLOW_MS: Final = 7 * DAY_MS
-"""How far back slow calls are searched unless a first day is given."""
+"""Milliseconds back that slow calls are searched unless a first day is given: a week, as a search of all
+would be long."""
 SLOW_CALLS: Final = 25_000
 """How many calls a page looks at then, of the account or of all: each takes the books' thread a µs.
 

@@ -21,7 +21,7 @@ Word = TypeVar("Word", bound=str)
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 MAX_NAME_CHARS: Final = 100
-"""Characters of an unknown field's name that the error repeats."""
+"""Characters of an unknown field's name that the error repeats, so that it stays readable."""
 
 MAX_DIGITS: Final = len(str(MAX_INTEGER)) - 1
 """Digits of a number in a query or a path: always below the largest of SQLite's integers."""

@@ -28,7 +28,7 @@ MAX_LIVE_KEYS: Final = 1000
 MAX_BUDGETS: Final = 100
 """Budgets an account can have here, which one reply lists. The CLI has no limit."""
 SPENT_DAYS: Final = 30
-"""Days of `spent_30d`, today included."""
+"""Days of `spent_30d`, today included, as its name says."""
 MAX_UNUSED_DAYS: Final = 36_500
 """A century: older than any key."""
 

@@ -27,7 +27,8 @@ from gateway.ledger.sql.books import Books
 T = TypeVar("T")
 
 LOCK_WAIT_MS: Final = 1000
-"""How long a function may wait for the lock, its time in the queue included."""
+"""Milliseconds that a function may wait for the lock, its time in the queue included: somebody waits for the
+page."""
 MIN_LOCK_WAIT_MS: Final = 100
 """The least a function may wait for the lock: the server's own commits hold it for a few ms."""
 
@@ -120,7 +121,7 @@ class ProcessState:
 
 
 TRIES_SECONDS: Final = 3600
-"""The hour in which tries and changes are counted."""
+"""Seconds in which tries and changes are counted: their limits are per hour."""
 MAX_CHANGES: Final = 600
 """Changes per holder and hour, ten a minute: each leaves rows that are never deleted."""
 

@@ -16,7 +16,7 @@ from gateway.dialects.wire.records import Json
 from gateway.upstream.demo import count_tokens, list_inputs
 
 DIMENSIONS: Final = 64
-"""Numbers of a vector if the caller does not say how many."""
+"""Numbers of a vector if the caller does not say how many: few, so that a trial stays readable."""
 MAX_DIMENSIONS: Final = 1024
 """Numbers of a vector, so that a trial stays small."""
 TURN: Final = 16

@@ -19,7 +19,7 @@ from gateway.extras.metrics.families import CONTENT_TYPE
 from gateway.server.listener import CannotListen, bind_host
 
 LAG_TICK_SECONDS: Final = 0.5
-"""How often the event loop's lag is measured."""
+"""Seconds between two measurements of the event loop's lag: measuring must not cost anything itself."""
 
 
 def start(gateway: Gateway, address: tuple[str, int]) -> Started:

@@ -23,11 +23,11 @@ _CENT: Final = NANO // 100
 """The nano-units to which balances are rounded: nobody acts on less."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 _KEYS: Final = 64
-"""Bytes of keys that are read at once."""
+"""Bytes of keys that are read at once: nobody types more between two looks."""
 _SIGNALLED: Final = 128
 """The exit code of a signal is this and its number, as shells report it."""
 _SECONDS: Final = 60
-"""Seconds over which rates are counted."""
+"""Seconds over which rates are counted: over fewer, the rate of a quiet gateway would jump."""
 _BEGIN: Final = "\x1b[?1049h\x1b[?25l"
 """Shows the terminal's other screen, and hides the cursor."""
 _END: Final = "\x1b[?25h\x1b[?1049l"

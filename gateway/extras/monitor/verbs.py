@@ -27,7 +27,7 @@ from gateway.extras.monitor.snapshot import Snapshot, SnapshotBook, describe
 
 Show = Callable[[Snapshot], object]
 _PAGE: Final = (160, 60)
-"""Columns and lines of a text that goes to no terminal."""
+"""Columns and lines of a text that goes to no terminal: those of a large window, so that little is cut."""
 Wait = Callable[[], bool]
 """Waits for the next look; True ends all."""
 

@@ -48,7 +48,7 @@ KEPT_MS: Final = 31 * DAY_MS
 KEPT_FAILURES: Final = 10_000
 """How many failures are kept as single requests: a provider that is down makes many."""
 KEPT_REFUSED_MS: Final = 7 * DAY_MS
-"""How long refused requests are kept one by one."""
+"""Milliseconds for which refused requests are kept one by one, a week: later only their counts matter."""
 REFUSED_A_DAY: Final = 10_000
 """How many refused requests of a UTC day are kept: the latest."""
 REFUSED_OF_ACCOUNT_A_DAY: Final = 1000

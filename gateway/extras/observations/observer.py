@@ -90,7 +90,7 @@ WRITE_SECONDS: Final = 2.0
 CLOSE_SECONDS: Final = 1.0
 """How long a stop tries to write the last sums: longer than other processes' transactions."""
 RETRY_SECONDS: Final = 0.05
-"""The pause between two tries to write the last sums."""
+"""Seconds between two tries to write the last sums: other processes' transactions take about as long."""
 MAX_SUMS: Final = 4096
 """Sums, refused requests or failures in memory. More pile up only while the ledger cannot be written;
 they are dropped."""

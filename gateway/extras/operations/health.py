@@ -26,7 +26,7 @@ from gateway.extras.observations.records import (
 from gateway.ledger.sql.books import Books
 
 ALARMING: Final = 3
-"""Failures that it takes to call a provider failing, and to raise an alert."""
+"""Failures that it takes to call a provider failing, and to raise an alert: one or two prove nothing."""
 LATEST: Final = 20
 """Rows of the latest that are listed, such as refused requests, so that they fit on a screen."""
 _LATEST: Final = "in its latest ten minutes"

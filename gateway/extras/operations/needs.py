@@ -21,7 +21,7 @@ from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books import Books
 
 NAMED: Final = 3
-"""How many of the accounts or models a need names."""
+"""The accounts or models that a need names, so that it stays one line."""
 BACKUP_DAYS: Final = 7
 """The age at which a backup is old, where alerts have no setting of their own: a week."""
 

@@ -26,7 +26,7 @@ from gateway.ledger.sql.books import Books
 PERIODS: Final = {"today": 1, "7d": WEEK, "30d": SPENT_DAYS}
 """UTC days, with today, of the gateway's sums and of the list of refusals."""
 TOP: Final = 5
-"""The accounts and models that the gateway's overview names."""
+"""The accounts and models that the gateway's overview names, so that it stays one page."""
 
 CHARGED: Final = Fields[records.Usage]("requests", ("charged_nano", "cost_nano"))
 

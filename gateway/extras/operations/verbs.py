@@ -32,7 +32,8 @@ def _describe_latency(row: LatencyRow, span: str, name: str) -> str:
 
 
 RECENT_MS: Final = 7 * DAY_MS
-"""How far back refusals are shown unless another time is asked for."""
+"""Milliseconds back that refusals are shown unless another time is asked for: a week, as each is kept that
+long."""
 
 _PROVIDERS: Final[Columns[UpstreamView]] = (
     ("PROVIDER", lambda seen: seen.provider),

@@ -20,7 +20,8 @@ from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Connection
 
 IN_FORCE_SECONDS: Final = 0.5
-"""Nodes hear of a change at once, or look for it every quarter of a second."""
+"""Seconds after which a change is in force everywhere: nodes hear of it at once, or look for it every quarter
+of a second."""
 
 
 class PostgresBooks(Books):

@@ -29,7 +29,8 @@ WAIT_MS: Final = 300
 """How long a look, or a change of months, waits for tables that somebody has locked: rounds wait behind
 it. It is less than the second after which a server looks for deadlocks."""
 NOTIFY_SECONDS: Final = 0.5
-"""How often the listener's thread looks whether it is over."""
+"""Seconds between two looks of the listener's thread whether it is over: the end of the process waits
+for it."""
 RETRY_SECONDS: Final = 1.0
 """The pause before the listener connects again: polls find changes meanwhile."""
 

@@ -48,7 +48,7 @@ _DOUBLED: Final = {
 }
 """Duplicates that no index of a partitioned table can prevent."""
 ROWS_AT_ONCE: Final = 500
-"""Rows of one COPY, of millions that need not be in memory together."""
+"""Rows of one COPY, so that millions need not be in memory together."""
 LATEST_MS: Final = 253_402_300_800_000
 """The end of the year 9999: rows of times beyond it share the partition of all others."""
 

@@ -150,9 +150,11 @@ def _insert_rows(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
 log = logging.getLogger("gateway.ledger")
 
 LOOK_SECONDS: Final = 0.5
-"""How often a node says that it lives, and looks for dead ones."""
+"""Seconds between two reports of a node that it lives, and looks for dead ones: a tenth of `SILENCE_SECONDS`,
+so that one that is late does not make a node dead."""
 HOUR_SECONDS: Final = 3600.0
-"""How often months are made and old rows forgotten."""
+"""Seconds between two upkeeps, which make months and forget old rows: months are made long before they
+begin."""
 MONTHS_AHEAD: Final = 2
 """Months that have their partitions before they begin: an upkeep that fails has time."""
 _FORGET: Final = (

@@ -53,7 +53,8 @@ _SERVES: Final = (
     " AND seen_at > clock_timestamp() - make_interval(secs => ?))"
 )
 WAIT_MS: Final = 5000
-"""How long a command waits for another one to make or upgrade the tables."""
+"""Milliseconds that a command waits for another one to make or upgrade the tables: then it says which process
+does, as a large ledger takes minutes."""
 _SCHEMA_LOCK: Final = "SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(4742, 0); SET LOCAL lock_timeout TO DEFAULT"
 _FIND_UPGRADE: Final = (
     "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = 4742 AND objid = 0 AND granted"

@@ -26,7 +26,7 @@ from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.database import Values
 
 CONNECT_SECONDS: Final = 5
-"""The time-out for making a connection."""
+"""Seconds for making a connection: it takes milliseconds, so a server that takes longer is not there."""
 SETTINGS: Final[Mapping[str, str | int]] = {
     "application_name": "gateway",
     "connect_timeout": CONNECT_SECONDS,
@@ -42,7 +42,8 @@ BOOKS_LOCK: Final = "(4743, 0)"
 QUEUE_MS: Final = 500
 """How long a change waits for rounds at a time: behind it in the queue all nodes wait."""
 PAUSE_SECONDS: Final = 0.2
-"""The pause after that, in which rounds go on."""
+"""Seconds of the pause after that, in which rounds go on: requests must not wait for one change twice in a
+row."""
 PATIENCE_MS: Final = 10_000
 """How long a change tries, unless it is told otherwise."""
 ROW_MS: Final = 250

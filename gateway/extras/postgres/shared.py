@@ -28,7 +28,7 @@ ASIDE_SECONDS: Final = 0.5
 """The pause before the steps of a locked account are tried again. A try takes up to a tenth of this
 time, and all other accounts wait for it."""
 MOST_LISTED: Final = 20
-"""Accounts in a log line."""
+"""Accounts in a log line, so that it stays readable."""
 LOCKED: Final = (
     "another program has locked rows of accounts, whose requests wait; all others go on: %s. Look for"
     " it in pg_stat_activity"

@@ -36,7 +36,8 @@ Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 CLOSE_SECONDS: Final = 5
-"""How long a node tries to say that it ends."""
+"""Seconds for which a node tries to say that it ends: a server that hangs must not hold up the end of the
+process."""
 
 _ADD_PRICES: Final = b"SELECT add_prices($1)"
 _ROUND: Final = b"SELECT run_round($1, $2, $3, $4, $5)"

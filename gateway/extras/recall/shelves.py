@@ -16,9 +16,9 @@ from gateway.extras.recall.settings import ACCOUNT_PART, Responses
 TEXT_BYTES: Final = 250
 """Bytes of memory that a text takes besides its own: two objects and their places in tables."""
 RESPONSE_BYTES: Final = 1000
-"""Bytes of memory that a response takes besides its texts."""
+"""Bytes of memory that a response takes besides its texts: its objects, its id and its places in tables."""
 PLACE_BYTES: Final = 16
-"""Bytes of memory for each place of a text in a response."""
+"""Bytes of memory for each place of a text in a response: a reference has 8, and a member has a name, too."""
 
 
 @dataclass(slots=True, eq=False)

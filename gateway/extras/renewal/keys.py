@@ -38,15 +38,19 @@ MAX_OUTPUT: Final = 1 << 16
 AHEAD_SECONDS: Final = 300.0
 """How long before its end a key is renewed. Clouds' commands print no new key earlier."""
 RETRY_SECONDS: Final = 30.0
-"""The pause after a failure, and the least time between two scheduled renewals."""
+"""Seconds of the pause after a failure, and the least time between two scheduled renewals: a command that
+takes seconds must not run all the time."""
 MAX_WAIT_SECONDS: Final = 30 * 86_400.0
-"""The longest time to the next renewal, whatever end a command states."""
+"""Seconds to the next renewal at most, a month, whatever end a command states: no cloud gives keys for
+longer."""
 FILE_SECONDS: Final = 5.0
-"""The pause between two looks at a file."""
+"""Seconds between two looks at a file: a look costs microseconds, and a new key is soon in use."""
 EARLY_SECONDS: Final = 10.0
-"""The least time between two runs of a command if a refusal asks for the second."""
+"""Seconds between two runs of a command at least if a refusal asks for the second: refusals may come by the
+hundred."""
 EARLY_FILE_SECONDS: Final = 0.5
-"""The least time between two reads of a file if a refusal asks for the second."""
+"""Seconds between two reads of a file at least if a refusal asks for the second: less than for a command, as
+a read is cheap."""
 WAIT_SECONDS: Final = 10.0
 """How long a request waits for a key to be renewed: its caller waits, too."""
 

@@ -28,7 +28,8 @@ RANKS: Final[Mapping[str, str]] = {
 _ALL_BALANCES: Final = f"SELECT {sum_parts('balance_nano')} FROM accounts"  # noqa: S608
 _OVERDRAWN: Final = "SELECT name FROM accounts WHERE balance_nano < 0 ORDER BY balance_nano, name"
 MAX_DAYS: Final = 1_000_000
-"""The rank of a balance that nothing is spent from, after all others."""
+"""The rank of a balance that nothing is spent from, after all others: they are ranked by days, at most as
+many."""
 
 
 class RankBook(Part):

@@ -175,7 +175,7 @@ def statement(command: Command, month: tuple[int, int], account: str | None) -> 
 
 
 _RUN: Final = 5000
-"""Entries that are read at once."""
+"""Entries that are read at once: millions need not be in memory together."""
 _ENTRY: Final = Fields[EntryView](*shared.ENTRY.members, table=("account", *shared.ENTRY.columns))
 
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 PASSWORD_TRIES: Final = 10
 """Tries at the current password or a code by somebody who is signed in, per hour: people mistype."""
 TRIES_SECONDS: Final = 3600
-"""The hour in which they are counted."""
+"""Seconds in which they are counted: their limit is per hour."""
 WRONG_CODE: Final = "This code is wrong, or was used before. Wait for the next one, then try again."
 
 

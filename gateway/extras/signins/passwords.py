@@ -36,7 +36,8 @@ MAX_PERIOD: Final = 11
 MIN_RUNS: Final = 4
 """Runs such as `aaaa` or `3456` that a password must at least consist of: three are typed at a stretch."""
 MIN_OTHERS: Final = 8
-"""Characters that a password must have besides the account's name or a common word."""
+"""Characters that a password must have besides the account's name or a common word: those are guessed
+first."""
 _ROWS: Final = ("abcdefghijklmnopqrstuvwxyz", "qwertyuiop", "asdfghjkl", "zxcvbnm")
 """The alphabet, and the rows of a keyboard. Digits count up from 9 to 0, too."""
 _LEET: Final = str.maketrans("@013457$!", "aoieastsi")

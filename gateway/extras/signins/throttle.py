@@ -33,9 +33,9 @@ waiting for it does not make guessing faster."""
 ADDRESS_TRIES: Final = 100
 """Tries from one address, for all names: an office behind one address signs in with fewer."""
 ADDRESS_SECONDS: Final = 15 * 60
-"""The time in which they are counted."""
+"""Seconds in which they are counted: an office that used them up waits a quarter of an hour at most."""
 NOTED_SECONDS: Final = 3600
-"""The time in which failures to be noted are counted."""
+"""Seconds in which failures to be noted are counted: their limits are per hour."""
 NOTED_KIND: Final = 200
 """Noted failures of a kind, from everywhere: strangers must not fill the database."""
 NOTED_ADDRESS: Final = 50

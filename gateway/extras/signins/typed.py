@@ -10,7 +10,7 @@ from typing import Final
 ALPHABET: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without 0, O, 1 and I, which people confuse."""
 GROUPS: Final = 4
-"""Groups of characters in a code, written with hyphens between them."""
+"""Groups of characters in a code, with hyphens between them, so that people can copy it by eye."""
 GROUP_CHARS: Final = 4
 """Characters of a group. Four groups have 80 random bits, so guessing is hopeless."""
 

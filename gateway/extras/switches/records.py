@@ -16,7 +16,7 @@ Kind = Literal["model", "provider"]
 _LIKE: Final = 0.65
 """The least likeness of a name that is suggested: high, as a wrong one would be switched off for everybody."""
 _NAMED: Final = 8
-"""So many names at most are listed where none is like it."""
+"""Names that are listed where none is like it: more would hide what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
