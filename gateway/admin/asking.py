@@ -40,7 +40,7 @@ ACTION: Final = "config.reload"
 WAIT_SECONDS: Final = 10.0
 """How long an answer is waited for: a reload takes milliseconds."""
 POLL_SECONDS: Final = 0.02
-"""The pause between two looks for it."""
+"""Seconds between two looks for it: short enough that a command seems to answer at once."""
 _TAKEN: Final = "ok; "
 
 

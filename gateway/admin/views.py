@@ -57,7 +57,8 @@ ACCOUNT: Final = Fields[records.AccountView](
 
 
 MAX_TOLD_DAYS: Final = 999
-"""The longest time that is shown exactly."""
+"""Days, the longest time that is shown exactly: so far ahead an estimate says no more than that it is
+long."""
 
 
 def _describe_lasting(standing: records.StandingView) -> str:

@@ -32,11 +32,13 @@ CHEAP_LINES: Final = 64
 PIECE_BYTES: Final = 1 << 10
 """Bytes of a chunked body parsed at a time: 0.2 ms, even if each chunk has a single byte."""
 HEAD_BYTES: Final = 16 << 10
-"""Bytes that are parsed at a time where a head should end."""
+"""Bytes parsed at a time where a head should end, or of a body in large chunks: as many as are read from a
+stranger at once."""
 UPLOADING: Final = "uploading"
 """The owner of all turns in which long reads of strangers are parsed."""
 UNWANTED_SECONDS: Final = 1.0
-"""How long chunks behind a head wait until a handler wants the body or has refused the request."""
+"""Seconds for which chunks behind a head wait until a handler wants the body or has refused the request:
+refused bodies cost no parsing, and one that is never decided about does not stall its connection."""
 TINY_CHUNKS: Final = 512
 """Chunks of any size that a body may have. Clients send chunks of 1 to 64 KiB, or a few small ones."""
 TINY_BYTES: Final = 32

@@ -39,7 +39,8 @@ LOOP_VALUES: Final = 3_000
 PARSED_FACTOR: Final = 2
 """How many times a large body's bytes are counted again once parsed: its objects are in memory, too."""
 FRAMING_SECONDS: Final = 1.0
-"""How often a chunked body that does not arrive is checked for malformed chunks."""
+"""Seconds between two checks of a chunked body that does not arrive for malformed chunks: aiohttp does not
+tell the body of these, so the caller's 400 comes this late."""
 ACCOUNT_SHARE: Final = 2
 """One account may use the budget of memory divided by this. Once the budget is full, an account that uses less
 than an equal part is still served: many such accounts together exceed the budget, each by less than the last."""

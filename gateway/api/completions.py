@@ -78,9 +78,11 @@ async def send_reply(http: web.Request, completion: Completion) -> web.StreamRes
 log = logging.getLogger("gateway.completions")
 
 RAISE_SECONDS: Final = 1.0
-"""How often a stream's hold is raised to the cost so far."""
+"""Seconds between two raises of a stream's hold to the cost so far: in between, other requests see a balance
+that is too high by what the stream cost since."""
 USAGE_SECONDS: Final = 2.0
-"""How long to wait for the usage if the caller leaves after the finish reason."""
+"""Seconds to wait for the usage if the caller leaves after the finish reason: providers send it next, and
+with their report no estimate is needed."""
 
 
 class CallerLeft(Exception):

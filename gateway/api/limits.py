@@ -24,7 +24,7 @@ from gateway.ledger.key_records import (
 )
 
 WINDOW_SECONDS: Final = 60.0
-"""Limits are per minute."""
+"""Seconds of a window: limits are per minute, as vendors state theirs."""
 SHARE_WORDS: Final = "its share of what the gateway takes at once"
 """The meaning of the concurrency of an account that has no limit of its own."""
 

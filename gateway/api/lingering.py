@@ -15,9 +15,11 @@ from gateway.base.deadlines import limit_seconds
 from gateway.base.turns import LINGERING, find_turns
 
 LINGER_BYTES: Final = 64 << 20
-"""Bytes that are thrown away at most, unless bodies may be larger than half of it."""
+"""Bytes that are thrown away at most, unless bodies may be larger than half of it: many clients read a
+refusal only after they have sent the whole body, but one that sends without end must not be read for ever."""
 LINGER_SECONDS: Final = 30.0
-"""How long bytes are thrown away at most."""
+"""Seconds for which bytes are thrown away at most: a caller that sends slowly would otherwise keep its
+connection for as long as it likes."""
 
 
 class Lingering:

@@ -38,7 +38,8 @@ def refuse_method(allow: str) -> Callable[[web.Request, Call], Awaitable[NoRetur
 
 
 MAX_PATH_CHARS: Final = 80
-"""Characters of an unknown path that are logged."""
+"""Characters of an unknown path that are logged: callers make them up, and a line of the log should stay
+readable."""
 _UNCLEAN: Final = re.compile(r"[^!-~]+|sk-[^/]*")
 
 

@@ -272,7 +272,8 @@ class StreamSink(Sink):
 
 
 PIECE_BYTES: Final = 1 << 18
-"""Bytes of a large reply written in one turn of the loop."""
+"""Bytes of a large reply written in one turn of the loop: asyncio copies what the kernel does not take at
+once, which would otherwise be the whole reply."""
 SERVER: Final = "gateway"
 """The `Server` header: no version, which would tell attackers what to try."""
 

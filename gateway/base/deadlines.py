@@ -22,9 +22,10 @@ log = logging.getLogger("gateway.deadlines")
 TICK_SECONDS: Final = 0.1
 """How often deadlines and callers are looked at; the deadlines themselves are seconds."""
 STEP_SECONDS: Final = 0.25
-"""How often a single wait looks at its deadline."""
+"""Seconds between two looks of a single wait at its deadline: a time in which the process did not run shows
+only as a late timer, and one shorter than a step may not show."""
 LEAST_SECONDS: Final = 0.01
-"""The least pause between two such looks: with less, a wait whose clock is held up would spin."""
+"""Seconds of the least pause between two such looks: with less, a wait whose clock is held up would spin."""
 LATE_SECONDS: Final = 0.1
 """A timer that is later than this was held up. More of its delay does not count."""
 PAUSE_SECONDS: Final = 1.0

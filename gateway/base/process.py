@@ -62,7 +62,7 @@ def _find_version() -> str:
 
 
 COMMIT_CHARS: Final = 10
-"""Characters of a commit that are shown."""
+"""Characters of a commit that are shown: enough to tell commits apart, as with Git's own short form."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 

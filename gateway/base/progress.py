@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from typing import Final, Protocol, TextIO, TypeVar
 
 QUIET_SECONDS: Final = 2.0
-"""An operation that ends before shows nothing."""
+"""Seconds: an operation that ends before shows nothing, as nobody could read it."""
 DRAW_SECONDS: Final = 0.25
-"""The pause between two drawings of the line."""
+"""Seconds between two drawings of the line: it seems to move, and drawing costs next to nothing."""
 ROWS_BETWEEN: Final = 1000
-"""Rows between two reports of a loop over rows."""
+"""Rows between two reports of a loop over rows, so that reports cost little beside the rows."""
 _MEGABYTE: Final = 1_000_000
 """Bytes of the unit in which the size of a file is told."""
 _CLEAR: Final = "\r\x1b[K"
@@ -129,7 +129,7 @@ def _draw(stream: TextIO, steps: Steps, ended: threading.Event) -> None:
 
 
 REPEAT_SECONDS: Final = 60
-"""How long a logged state is not logged again, however often it comes and goes."""
+"""Seconds for which a logged state is not logged again: one that comes and goes would fill the log."""
 
 
 class States:

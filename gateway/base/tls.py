@@ -13,7 +13,7 @@ _NO_TLS: Final = frozenset(
 )
 """Reasons of OpenSSL's versions if the first bytes of the other side are no TLS."""
 _MAX_LOOKED_AT: Final = 50
-"""Exceptions among which the one of OpenSSL is looked for."""
+"""Exceptions among which the one of OpenSSL is looked for: they may refer to each other in a circle."""
 
 
 def describe_tls(error: BaseException) -> str | None:

@@ -31,7 +31,8 @@ MAX_PLAUSIBLE_TOKENS: Final = 10**9
 MAX_PLAUSIBLE_CALLS: Final = 10_000
 """The most calls of one tool that the provider runs. A larger report comes from a broken upstream."""
 IMPLAUSIBLE_FACTOR: Final = 10
-"""A report above this many times the model's limits comes from a broken upstream."""
+"""A report above this many times the model's limits is a broken upstream's: the limits in the configuration
+may be somewhat too low, but not by so much."""
 
 TOKENS_PER_PICTURE: Final = 1600
 """Tokens of a picture, sent or made: vendors scale pictures down to about as many."""

@@ -87,7 +87,8 @@ def reload(command: Command) -> int:
 
 
 ASK_SECONDS: Final = 5.0
-"""Time for the answer of a gateway that is asked for its health."""
+"""Seconds for the answer of a gateway that is asked for its health: it takes milliseconds, so one that takes
+longer hangs."""
 _STATUS: Final = re.compile(r"HTTP/1\.[01] ([0-9]{3}) ")
 _QUESTION: Final = b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n"
 

@@ -21,12 +21,12 @@ from gateway.dialects.wire import records as dialects
 from gateway.ledger.records import DatabaseUrl, Location
 
 _MAX_CREDIT: Final = 1_000_000_000
-"""Units of currency, the most that the ledger takes at once."""
+"""Units of currency: as many as the ledger takes at once."""
 _MAX_COUNT: Final = 1_000_000_000
 """The largest limit. More is taken for a typing error; write 0 for unlimited."""
 
 _MAX_MONTHS: Final = 1200
-"""The longest retention, a century."""
+"""Months of the longest retention, a century: more is a typing error."""
 
 _timeout = read.seconds()
 _credit = read.nano_units(_MAX_CREDIT)

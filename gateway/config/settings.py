@@ -21,9 +21,9 @@ from gateway.extension import find_dialects, find_kinds
 MAX_PRICE: Final = 1_000_000_000_000
 """Units per million tokens: enough for currencies of which a dollar is many thousands."""
 MAX_TOOL_PRICE: Final = 1_000_000
-"""Units per call of a tool."""
+"""Units per call of a tool: calls cost cents, so more is a typing error in any currency."""
 MAX_FACTOR: Final = 1000
-"""The largest factor on a provider's bill."""
+"""The largest factor on a provider's bill: resellers add some percent, so more is a typing error."""
 
 price = read.nano_units(MAX_PRICE)
 _maybe_price = Setting(price, None)

@@ -259,7 +259,7 @@ def service_tier(value: object) -> str:
 
 
 MAX_TOKENS: Final = 100_000_000
-"""Tokens of a model's input or output, fifty times the largest model of today."""
+"""Tokens of a model's input or output: fifty times the largest model of today, so more is a typing error."""
 _word = matching(r"[A-Za-z0-9_.-]{1,40}", "a word")
 CONDITIONS: Final = {
     "input_above": Setting(integer(0, MAX_TOKENS), None),

@@ -15,7 +15,7 @@ Period = Literal["day", "week", "month"]
 
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 _A_MONTH: Final = 31
-"""Days after the first of any month that certainly reach the next month."""
+"""Days after the first of any month that certainly reach the next month, as no month has more."""
 
 
 @dataclass(frozen=True, slots=True)

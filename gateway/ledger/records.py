@@ -88,7 +88,7 @@ class NodeView:
 
 
 MAX_INTEGER: Final = 2**63 - 1
-"""The largest integer that the ledger stores."""
+"""The largest integer that the ledger stores: those of both databases have 64 bits, one for the sign."""
 
 CLI: Final = Actor("cli")
 SYSTEM: Final = Actor("system")

@@ -40,9 +40,11 @@ MIN_CONNECTIONS: Final = 16
 CLOSED_SHARE: Final = 16
 """One connection in so many is closed at a time, because finding them means scanning all."""
 STRANGERS_SHARE: Final = 4
-"""One connection in so many may be a stranger's before strangers are closed for others."""
+"""One connection in so many may be a stranger's before strangers are closed for others: fewer are new
+callers, more are a flood."""
 GRACE_SECONDS: Final = 0.1
-"""The time in which a new caller, whose request is on its way, shows who it is."""
+"""Seconds in which a new caller, whose request is on its way, shows who it is: a round trip takes less on
+most networks."""
 WARN_SECONDS: Final = 60.0
 """The pause between two warnings of one kind: a flood of callers must not flood the log."""
 

@@ -168,7 +168,8 @@ BATCH: Final = 16
 PAUSE_SECONDS: Final = 1.0
 """How long nothing is accepted where files have run out: connections end meanwhile."""
 FULL_SECONDS: Final = 0.1
-"""How long nothing is accepted while no connection can be closed for it."""
+"""Seconds for which nothing is accepted while no connection can be closed for it: requests end meanwhile, and
+to try in each turn would keep the loop busy."""
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of ours. Others belong to the connection, whose caller has left."""
 

@@ -33,9 +33,10 @@ log = logging.getLogger("gateway.log")
 QUEUE_CHARS: Final = 4 << 20
 """Characters that wait, some 16,000 lines: a minute of a busy gateway."""
 LINE_CHARS: Final = 256
-"""The place in the queue of a line that is still to be made."""
+"""Characters counted in the queue for a line that is still to be made: about as many as it will have."""
 FLUSH_SECONDS: Final = 2.0
-"""How long the end of the process waits for a reader."""
+"""Seconds for which the end of the process waits for a reader of its log: one that hangs must not
+prevent it."""
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 

@@ -17,11 +17,12 @@ from gateway.ledger.records import Refused
 NAME: Final = "gateway"
 STATE_ROOT: Final = Path("/var/lib")
 GRACE_SECONDS: Final = 15
-"""The longest that stopping takes beyond `drain_seconds`."""
+"""Seconds that stopping takes beyond `drain_seconds` at most: cancelled requests, the ledger's queue and the
+log have some each."""
 MIN_STOP_SECONDS: Final = 90
 """The least time to stop, systemd's own default."""
 PRIVILEGED_PORTS: Final = 1024
-"""Ports below this need a capability."""
+"""Ports below this need a capability, as Linux lets only root bind them."""
 SOCKET_BACKLOG: Final = 4096
 """Connections that the kernel queues while the service restarts: some seconds of 1,000 each."""
 MIB_BASE: Final = 512

@@ -22,7 +22,8 @@ from gateway.config.records import KeySource
 log = logging.getLogger("gateway.keys")
 
 REST_SECONDS: Final = 60.0
-"""How long a key rests that the provider refuses, or limits without naming a time."""
+"""Seconds for which a key rests that the provider refuses, or limits without naming a time: vendors' limits
+are per minute."""
 KEY_STATUSES: Final = frozenset({401, 402, 403, 429})
 """Answers that refuse or limit our key, and not the request."""
 UNAUTHORIZED: Final = 401

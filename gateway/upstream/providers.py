@@ -23,7 +23,7 @@ OPEN_SECONDS: Final = 30.0
 """The pause before a probe, about as long as a server takes to restart: a failed probe costs a
 caller."""
 INSTANT_SECONDS: Final = 0.1
-"""The time within which broken replies share one cause, such as a proxy that restarts."""
+"""Seconds within which broken replies share one cause: a proxy that restarts breaks many at once."""
 
 BreakerState = Literal["closed", "open", "probing"]
 

@@ -18,9 +18,10 @@ from typing import Final
 log = logging.getLogger("gateway.resolver")
 
 FRESH_SECONDS: Final = 30.0
-"""About the TTL of hosts that move. getaddrinfo does not return the real one."""
+"""Seconds, about the TTL of hosts that move: getaddrinfo does not return the real one."""
 PATIENCE_SECONDS: Final = 0.5
-"""How long a look-up may take before the last good answer is used instead."""
+"""Seconds that a look-up may take before the last good answer is used instead: a name server that hangs must
+not hold up requests."""
 
 Address = tuple[int, tuple[object, ...]]
 """A family and the address for `socket.connect`."""

@@ -24,9 +24,10 @@ from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import CompletionRequest, Json, ListedModel, Query, RateLimit
 
 DEFAULT_PAGE: Final = 20
-"""Models of a page, as in Anthropic's API."""
+"""Models of a page if the caller does not say how many: the default of Anthropic's API, as its clients count
+on it."""
 MAX_PAGE: Final = 1000
-"""Models of a page, as in Anthropic's API."""
+"""Models of the largest page that a caller may ask for: the maximum of Anthropic's API."""
 
 
 def _read_limit(values: Sequence[str] | None) -> int:

@@ -50,10 +50,10 @@ EFFORTS: Final = {
 }
 """The upstream's effort by chat's; `none` asks for no reasoning."""
 BUDGETS_TOKENS: Final = {"low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
-"""Tokens of thinking for each effort, from the upstream's least, each twice the one before."""
+"""Tokens of thinking for each effort: from the upstream's least, each twice the one before."""
 _THINKS: Final = frozenset({"adaptive", "enabled"})
 MIN_TOP_P: Final = 0.95
-"""The least that the upstream takes while it thinks."""
+"""The least `top_p` that the upstream takes while it thinks: Anthropic's own limit."""
 MIN_BUDGET_TOKENS: Final = 1024
 """Tokens of thinking: the upstream refuses fewer. The budget must also stay below `max_tokens`."""
 

@@ -26,7 +26,8 @@ _BRANCHED: Final = _REFUSED | {"$ref"}
 _DEFINITIONS: Final = ("$defs", "definitions")
 _REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
 _MAX_LEVELS: Final = 8
-"""Levels of alternatives within alternatives that are combined."""
+"""Levels of alternatives within alternatives that are combined: callers choose how deep they nest, and each
+level multiplies the work. Deeper ones are left out."""
 _MAX_BRANCHES: Final = 256
 """Alternatives of a root, all levels together; more are left out."""
 _MAX_TOLD_NAMES: Final = 256

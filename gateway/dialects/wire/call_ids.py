@@ -112,7 +112,7 @@ class ReplyIds:
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 MAX_NAME_CHARS: Final = 64
-"""The longest name that every provider takes."""
+"""Characters of the longest name that every provider takes: OpenAI refuses longer ones."""
 
 
 def _read_names(tools: object) -> Iterator[object]:

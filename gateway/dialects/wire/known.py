@@ -37,7 +37,7 @@ _LIMITS: Final = (
 )
 _DIGIT: Final = re.compile(r"\d")
 _NUMBER_CHARS: Final = 64
-"""Characters of a text that are searched for a number."""
+"""Characters of a text that are searched for a number: a number has fewer, and texts may have many MiB."""
 
 
 def _count(value: object) -> int | None:
@@ -166,7 +166,8 @@ _DATA: Final = re.compile(r"data:[\w.+-]{1,100}/", re.IGNORECASE)
 _ADDRESS_CHARS: Final = 4096
 """Characters of an address that are looked at for a space, which none has."""
 _CONTENT_CHARS: Final = 256
-"""Characters from which on a text under such a name may be the content of a file."""
+"""Characters from which on a text under such a name may be the content of a file: names and ids are
+shorter."""
 
 
 def is_reference(text: str) -> bool:

@@ -20,7 +20,8 @@ from gateway.dialects.wire.usage import hide_bill
 _MAX_TEMPLATES: Final = 4
 """Templates of one stream. Each is tried on an event, as streams mix text, reasoning and arguments."""
 _END_BYTES: Final = 4096
-"""Bytes at the end of an oversized chunk that are searched for its usage and finish reason."""
+"""Bytes at the end of an oversized chunk that are searched for its usage and finish reason: both together
+have some hundred."""
 
 
 class PassingStream(EventStream):

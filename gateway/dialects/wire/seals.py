@@ -25,7 +25,7 @@ _OURS: Final = "~"
 _SEPARATOR: Final = ","
 """Separates the seals of one text."""
 _LEAST_ELEMENTS: Final = 100
-"""Values that a state of any length may have."""
+"""Values that a state of any length may have: a short one has more of them than text."""
 _BYTES_PER_ELEMENT: Final = 16
 """Bytes of a state for each further value, as nearly all of it is text."""
 _ID_MARK: Final = "-gw1-"

@@ -24,7 +24,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import MAX_INTEGER
 
 KEYS_BEFORE_SWEEP: Final = 1024
-"""With fewer keys in memory, expired ones do not matter."""
+"""Keys in memory up to which expired ones stay there: so few take little room, and a sweep looks at all."""
 
 
 @dataclass(slots=True)

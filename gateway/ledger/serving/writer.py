@@ -28,7 +28,8 @@ Arguments = TypeVarTuple("Arguments")
 SHARE_SECONDS: Final = 0.005
 """How long a requested poll is delayed, so that one poll serves several requests."""
 POLL_SECONDS: Final = 0.25
-"""Commits of other processes are seen within this time plus the time of a batch."""
+"""Seconds, plus the time of a batch, within which commits of other processes are seen: a key that an operator
+revokes should not go on working."""
 RETRY_SECONDS: Final = 0.2
 """The pause after a batch that failed, so that a full disk is not tried in a busy loop."""
 PROVEN_SECONDS: Final = 1.0

@@ -38,7 +38,7 @@ PART: Final = 10**9
 """Sums of amounts may exceed 64 bits, at which SQLite's `sum` fails. So each has two parts: the sum of
 the amounts' whole multiples of this many nano-units, and the sum of their remainders."""
 MAX_ROWS: Final = 2**62
-"""A LIMIT without effect."""
+"""A LIMIT without effect: no table has so many rows."""
 
 TermsColumns = tuple[str | None, int | None, int | None, int | None]
 """A row of `TERMS`: the fields of `Terms`, with the models as a JSON array."""

@@ -40,7 +40,8 @@ MOST_FOLDS: Final = 50
 FOLD_PAUSE_SECONDS: Final = 1
 """How long no fold is tried after one that failed: a page of several reads waits for a lock once."""
 IN_FORCE_SECONDS: Final = 0.5
-"""A serving process looks for commits of others every quarter of a second, and takes a batch's time."""
+"""Seconds after which a change is in force: a serving process looks for commits of others every quarter of a
+second, and takes a batch's time."""
 _STEPS_BETWEEN_LOOKS: Final = 1_000_000
 """Steps of SQLite's virtual machine, some 10 ms. Each look takes the GIL from the event loop."""
 

@@ -121,7 +121,7 @@ _RETRY_SECONDS: Final = 0.01
 
 
 TICK_NS: Final = 20_000_000
-"""Twice the longest tick of a system."""
+"""Nanoseconds, twice the longest tick of a system: changes within one tick have the same time."""
 
 
 class FileWatch:

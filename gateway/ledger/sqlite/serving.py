@@ -51,7 +51,8 @@ the writer retries at once."""
 CACHE_KIB: Final = 512
 """Pages that the writer keeps. It needs the last ones of each table; SQLite's 2 MiB would all be filled."""
 WAIT_SECONDS: Final = 0.1
-"""How often a start looks whether an upgrade by a command has ended."""
+"""Seconds between two looks of a start at whether an upgrade by a command has ended: upgrades take longer, so
+the start is hardly delayed."""
 
 _INTERRUPT: Final = """
     UPDATE requests SET state = 'voided', outcome = 'interrupted', ended_ms = max(started_ms, ?)
