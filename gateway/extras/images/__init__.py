@@ -2,10 +2,9 @@
 
 Without it there are no models of `kind = "image"`.
 
-dialect     OpenAI's API of image generation
+dialect     OpenAI's API of image generation, and what the embedded provider answers
 prices      the price of each picture, by its size and quality
 multiplied  the fields that make more of it than is counted
-demo        what the embedded provider answers
 """
 
 from __future__ import annotations

@@ -7,9 +7,12 @@ stream has a partial picture in each event, and the usage in its last one.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
+
+import orjson
 
 from gateway.base.errors import BadRequest, UpstreamError
 from gateway.base.money import Tokens
@@ -48,6 +51,8 @@ _COMPLETED: Final = "image_generation.completed"
 _HEAD_BYTES: Final = 256
 """The first bytes of an event, which show its type if it is too large to be read."""
 _SERVED: Final = re.compile(rb'"(size|quality)"\s*:\s*"([a-z0-9]{1,64})"')
+_PNG: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+"""The embedded provider's picture, of one pixel."""
 
 
 class ImagesCaller(Caller):
@@ -93,9 +98,7 @@ class ImagesUpstream(ServiceUpstream, EventUpstream):
     multiplied = MULTIPLIED
 
     def demonstrate(self, body: Json) -> Iterator[bytes]:
-        from gateway.extras.images.demo import make_images
-
-        return make_images(body)
+        return _make_images(body)
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:
         """Read what changes the bill, the price of an image among it. Raises BadRequest without one."""
@@ -242,3 +245,15 @@ class ImageStream(LastEventStream):
         self._begun = True
         self._passed_bytes += PICTURE_BYTES
         return block
+
+
+def _make_images(body: Json) -> Iterator[bytes]:
+    """Make the embedded provider's reply to a request for images, or its stream."""
+    created = int(time.time())
+    if not body.get("stream"):
+        images = [{"b64_json": _PNG}] * (body.get("n") or 1)
+        yield orjson.dumps({"created": created, "data": images})
+        return
+    for kind in ("image_generation.partial_image", "image_generation.completed"):
+        event = {"type": kind, "b64_json": _PNG, "created_at": created}
+        yield b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps(event))
