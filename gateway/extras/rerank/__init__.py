@@ -2,8 +2,7 @@
 
 Without it there are no models of `kind = "rerank"`.
 
-dialect     the API of Cohere and Jina
-demo        what the embedded provider answers
+dialect     the API of Cohere and Jina, and what the embedded provider answers
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final
 
+import orjson
+
 from gateway.base.money import SEARCH_UNIT, Tokens
 from gateway.base.prices import BillOptions
 from gateway.base.usage import (
@@ -119,9 +121,7 @@ class RerankUpstream(ServiceUpstream):
     multiplied = MULTIPLIED
 
     def demonstrate(self, body: Json) -> Iterator[bytes]:
-        from gateway.extras.rerank.demo import make_ranks
-
-        return make_ranks(body)
+        return _make_ranks(body)
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG002
         """Expect the search units of the documents."""
@@ -160,3 +160,20 @@ def _read_units(told: object) -> int | None:
     if isinstance(told, int | float) and 0 < told <= MAX_PLAUSIBLE_CALLS:
         return math.ceil(told)
     return None
+
+
+def _make_ranks(body: Json) -> Iterator[bytes]:
+    """Make the embedded provider's reply: relevance is the share of the query's words in a document."""
+    from gateway.upstream.demo import count_tokens  # only where there is such a provider
+
+    documents = body.get("documents") or body["texts"]
+    wanted = set(body["query"].lower().split())
+    results = []
+    for index, document in enumerate(documents):
+        said = document if isinstance(document, str) else str(document.get("text", ""))
+        share = len(wanted.intersection(said.lower().split())) / (len(wanted) or 1)
+        results.append({"index": index, "relevance_score": share})
+    results.sort(key=lambda one: -one["relevance_score"])
+    usage = {"total_tokens": sum(map(count_tokens, map(str, documents)))}
+    top = results[: body.get("top_n")]
+    yield orjson.dumps({"model": body["model"], "results": top, "usage": usage})
