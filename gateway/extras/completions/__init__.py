@@ -2,8 +2,7 @@
 
 Without it there are no models of `kind = "completion"`.
 
-dialect     the API: requests, replies, streams
-demo        what the embedded provider answers
+dialect     the API: requests, replies, streams, and what the embedded provider answers
 """
 
 from __future__ import annotations

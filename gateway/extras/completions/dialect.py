@@ -9,9 +9,12 @@ Errors and models are written as for chat.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Final, Literal
+
+import orjson
 
 from gateway.base.money import Tokens
 from gateway.base.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
@@ -87,9 +90,7 @@ class CompletionsUpstream(ServiceUpstream, EventUpstream):
     find_usage = staticmethod(find_chunk_usage)
 
     def demonstrate(self, body: Json) -> Iterator[bytes]:
-        from gateway.extras.completions.demo import make_texts
-
-        return make_texts(body)
+        return _make_texts(body)
 
     def ask(self, body: Json, target: Target) -> Json:
         asked = super().ask(body, target)
@@ -182,3 +183,34 @@ def _count_text(choices: list[object], key: Literal["message", "delta"]) -> int:
     """Count the UTF-8 bytes of completions, which have the form of chat at some providers."""
     texts = [one.get("text") for one in choices if type(one) is dict]
     return count_text(*texts) + count_choices_text(choices, key)
+
+
+def _make_texts(body: Json) -> Iterator[bytes]:
+    """Make the embedded provider's reply, which repeats the prompt, or the chunks of its stream."""
+    from gateway.upstream import demo  # only where there is such a provider
+
+    prompts, n = demo.list_inputs(body["prompt"]), body.get("n") or 1
+    texts = [demo.cut(body, _show_prompt(prompt)) for prompt in prompts for _ in range(n)]
+    head = {**demo.make_head(body, "text_completion"), "id": f"cmpl-demo{time.time_ns():x}"}
+    usage = demo.make_usage(
+        sum(map(demo.count_tokens, prompts)), sum(len(tokens) for tokens, _ in texts)
+    )
+    choices = [
+        {"text": "".join(tokens), "index": index, "logprobs": None, "finish_reason": reason}
+        for index, (tokens, reason) in enumerate(texts)
+    ]
+    if not body.get("stream"):
+        yield orjson.dumps({**head, "choices": choices, "usage": usage})
+        return
+    pieces: list[Json] = []
+    for choice, (tokens, _) in zip(choices, texts, strict=True):
+        pieces += [{**choice, "text": token, "finish_reason": None} for token in tokens]
+        pieces.append({**choice, "text": ""})
+    chunks = [{**head, "choices": [piece]} for piece in pieces]
+    if (body.get("stream_options") or {}).get("include_usage"):
+        chunks.append({**head, "choices": [], "usage": usage})
+    yield from demo.write_stream(chunks)
+
+
+def _show_prompt(prompt: str | list[int]) -> str:
+    return prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
