@@ -2,15 +2,14 @@
 
 Without it there are no models of `kind = "audio"`. Recordings within conversations are the core's.
 
-speech       OpenAI's API of speech
-transcripts  OpenAI's API of transcripts
+speech       OpenAI's API of speech, and the embedded provider's silence
+transcripts  OpenAI's API of transcripts, and what the embedded provider states of a recording
 multiplied   the fields that make more of them than is counted
 recordings   how long a recording may be
 forms        forms with a file, read piece by piece
 sent_forms   the forms that upstreams get
 uploads      bodies that are forms; their file is kept in memory or on disk
 settings     its key in the table [server] of gateway.toml
-demo         what the embedded provider answers
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ Errors and models are written as for chat.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +22,9 @@ from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.extras.audio.multiplied import SPEECH
 from gateway.extras.services.upstream import ServiceUpstream
+
+_SAMPLES: Final = 8000
+"""Bytes of a second of the embedded provider's sound: a telephone's rate, one byte for each sample."""
 
 
 class SpeechCaller(Caller):
@@ -56,10 +60,8 @@ class SpeechUpstream(ServiceUpstream, StreamingUpstream):
     multiplied = SPEECH
     makes_audio = True
 
-    def demonstrate(self, body: Json) -> Iterator[bytes]:
-        from gateway.extras.audio.demo import make_silence
-
-        return make_silence(body)
+    def demonstrate(self, body: Json) -> Iterator[bytes]:  # noqa: ARG002 - WAV, whatever is asked for
+        return _make_silence()
 
     def ask(self, body: Json, target: Target) -> Json:
         if target.unit != "character":
@@ -126,3 +128,11 @@ class AudioStream:
 
     def measure(self) -> Metered:
         return Metered(Tokens(self._chars), estimated=False)
+
+
+def _make_silence() -> Iterator[bytes]:
+    """Make the embedded provider's answer, a second of silence, as a WAV file whatever format is asked for."""
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, _SAMPLES, _SAMPLES, 1, 8)
+    head = b"WAVE" + form + struct.pack("<4sI", b"data", _SAMPLES)
+    yield struct.pack("<4sI", b"RIFF", len(head) + _SAMPLES) + head
+    yield b"\x80" * _SAMPLES

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import orjson
+
 from gateway.base.errors import BadRequest
 from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions
@@ -31,6 +33,7 @@ from gateway.dialects.wire.records import CompletionRequest, Event, Json, ReplyC
 from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
+from gateway.extras.audio import recordings
 from gateway.extras.audio.multiplied import TRANSCRIPTS
 from gateway.extras.services.upstream import LastEventStream, ServiceUpstream
 
@@ -126,9 +129,7 @@ class TranscriptsUpstream(ServiceUpstream, EventUpstream):
     multiplied = TRANSCRIPTS
 
     def demonstrate(self, body: Json) -> Iterator[bytes]:
-        from gateway.extras.audio.demo import make_transcript
-
-        return make_transcript(body)
+        return _make_transcript(body)
 
     def ask(self, body: Json, target: Target) -> Json:
         if target.unit == "character" and any(one.price.input for one in target.prices.applied):
@@ -277,3 +278,20 @@ class TranscriptStream(LastEventStream):
         if type(body.get("model")) is not str:
             return block
         return render_data({**body, "model": self._context.request.model})
+
+
+def _make_transcript(body: Json) -> Iterator[bytes]:
+    """Make the embedded provider's reply, or its stream: it states which recording arrived."""
+    from gateway.upstream.demo import TOKEN  # only where there is such a provider
+
+    upload = body["file"]
+    seconds = recordings.measure(upload.head, upload.size).likely
+    text = f"A recording of {upload.size:,} bytes, {seconds} seconds at most."
+    reply = {"text": text, "usage": {"type": "duration", "seconds": seconds}}
+    if body.get("stream", "").lower() not in ("true", "1"):
+        is_verbose = body.get("response_format") == "verbose_json"
+        yield orjson.dumps(reply | {"duration": float(seconds)} if is_verbose else reply)
+        return
+    for word in TOKEN.findall(text):
+        yield b"data: " + orjson.dumps({"type": "transcript.text.delta", "delta": word}) + b"\n\n"
+    yield b"data: " + orjson.dumps({"type": "transcript.text.done", **reply}) + b"\n\n"
