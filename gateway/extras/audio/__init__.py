@@ -4,7 +4,6 @@ Without it there are no models of `kind = "audio"`. Recordings within conversati
 
 speech       OpenAI's API of speech, and the embedded provider's silence
 transcripts  OpenAI's API of transcripts, and what the embedded provider states of a recording
-multiplied   the fields that make more of them than is counted
 recordings   how long a recording may be
 forms        forms with a file, read piece by piece
 sent_forms   the forms that upstreams get
@@ -15,16 +14,32 @@ settings     its key in the table [server] of gateway.toml
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.base.usage import TOKENS_PER_SECOND
+from gateway.dialects.wire.billed import BAGS
 from gateway.dialects.wire.records import IN_AND_OUT, Kind, Pricing
 from gateway.extension import Extra, Started, Table
-from gateway.extras.audio.multiplied import SPEECH, TRANSCRIPTS
+from gateway.extras.services.multiplied import asks_more, make_rows, other_inputs
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
     from gateway.dialects.formats import Formats
+
+_MORE_CHOICES: Final = ("n", "num_outputs", "num_return_sequences", "num_samples")
+SPEECH: Final = {
+    **other_inputs("input"),
+    # Texts of several speakers.
+    **make_rows(("dialogue", "script", "segments")),
+    **make_rows(_MORE_CHOICES, asks=asks_more),
+}
+TRANSCRIPTS: Final = {
+    # ElevenLabs and Deepgram charge for each channel.
+    **make_rows(("multichannel", "use_multi_channel")),
+    **make_rows(BAGS),  # in a form, nothing says what is in them
+    **make_rows((*_MORE_CHOICES, "num_channels"), asks=asks_more),
+}
+"""The fields that make more of speech and of transcripts than is counted."""
 
 _MAX_SECONDS = 14_400
 """The default of the most seconds of a recording. Vendors take files of 25 MB, which are seldom longer."""

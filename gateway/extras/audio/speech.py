@@ -20,7 +20,7 @@ from gateway.dialects.wire.base import Caller, StreamingUpstream
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
-from gateway.extras.audio.multiplied import SPEECH
+from gateway.extras.audio import SPEECH
 from gateway.extras.services.upstream import ServiceUpstream
 
 _SAMPLES: Final = 8000

@@ -33,8 +33,7 @@ from gateway.dialects.wire.records import CompletionRequest, Event, Json, ReplyC
 from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
-from gateway.extras.audio import recordings
-from gateway.extras.audio.multiplied import TRANSCRIPTS
+from gateway.extras.audio import TRANSCRIPTS, recordings
 from gateway.extras.services.upstream import LastEventStream, ServiceUpstream
 
 MAX_SECONDS: Final = 86_400
