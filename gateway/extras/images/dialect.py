@@ -30,7 +30,7 @@ from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, Reply
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
-from gateway.extras.images.multiplied import MULTIPLIED
+from gateway.extras.images import MULTIPLIED
 from gateway.extras.images.prices import (
     choose_image,
     cut_images,
