@@ -9,9 +9,8 @@ book       the tables of alerts, see `tables.sql`
 watch      the chore: looks again and again, queues what is new; tells of an outage of the ledger
 findings   what is wrong with providers, usage, budgets, backups; events that are told
 delivery   delivers what is due, with back-off
-channels   one try: a signed request to a webhook, whose address may not be forbidden, or a run of the
-           command
-public     which addresses are public
+channels   one try: a signed request to a webhook, whose address has to be public for holders, or a run
+           of the command
 verbs      `alerts list` and `alerts test`
 console    where the console is: operators see the latest, everybody sets a webhook; `static` has both
 

@@ -13,8 +13,8 @@ import asyncio
 import hashlib
 import hmac
 import socket
-from collections.abc import Collection, Sequence
-from ipaddress import ip_address
+from collections.abc import Collection, Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -24,7 +24,6 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from gateway.base import deadlines
 from gateway.base.tls import describe_tls
 from gateway.config.values import check_webhook
-from gateway.extras.alerts.public import is_public
 from gateway.extras.commands import running
 from gateway.upstream.dial import make_tls
 from gateway.upstream.resolver import Resolver
@@ -34,6 +33,12 @@ LIMIT_SECONDS: Final = 10.0
 """Time for a whole delivery. A receiver that needs more should queue what it gets; a command is killed
 with its whole process group."""
 _OK: Final = range(200, 300)
+_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+"""The assigned part of IPv6. Outside it are networks' own prefixes, such as those of a NAT64."""
+_NEVER: Final = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
+"""Networks for protocols, relays (6to4) and documentation: Python's versions differ on them."""
+_ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
+"""The third quarter of an IPv6 address whose last one is an IPv4 address (RFC 5214)."""
 
 
 class Undelivered(Exception):
@@ -154,7 +159,7 @@ def check_holder_url(url: str, *, any_address: bool) -> None:
         address = ip_address(parts.hostname or "")
     except ValueError:
         return  # a name: its addresses are checked at each delivery
-    if not is_public(address):
+    if not _is_public(address):
         raise ValueError("must lead to a public address")
 
 
@@ -162,11 +167,33 @@ def require_public(host: object) -> None:
     """Raise Forbidden unless the text is a public address; a name is not an address."""
     try:
         # A scope such as `%eth0` is no part of the address.
-        is_allowed = is_public(ip_address(str(host).partition("%")[0]))
+        is_allowed = _is_public(ip_address(str(host).partition("%")[0]))
     except ValueError:
         is_allowed = False
     if not is_allowed:
         raise Forbidden("the address is not public")
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Return whether an address is public. An embedded IPv4 address decides for an IPv6 address."""
+    if any(address in network for network in _NEVER):
+        return False
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return _is_public(address.ipv4_mapped)
+        if not all(map(_is_public, _find_carried(address))) or address not in _GLOBAL_UNICAST:
+            return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _find_carried(address: IPv6Address) -> Iterator[IPv4Address]:
+    """Yield the IPv4 addresses that a tunnel would go to."""
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
+        yield IPv4Address(int(address) & 0xFFFFFFFF)
 
 
 async def run_command(
