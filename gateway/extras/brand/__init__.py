@@ -2,8 +2,7 @@
 
 Without it the console is called "Gateway" and is green, and `[console]` has no `name`, `logo` and `accent`.
 
-    settings   the settings, which stand in the table [console]
-    logos      the file of the logo: its kind and size
+    settings   the settings, which stand in the table [console]; the file of the logo: its kind and size
     colours    shades of the accent that can be read in the light and in the dark theme
     console    the page with the name, its style sheet and its logo
 """

@@ -11,7 +11,7 @@ import pytest
 from gateway.config.reader import ConfigError
 from gateway.extras.brand import colours
 from gateway.extras.brand.console import read_themes
-from gateway.extras.brand.logos import MAX_BYTES, read_logo
+from gateway.extras.brand.settings import MAX_LOGO_BYTES, read_logo
 from tests.extras.console.kit import open_console
 from tests.support.rows import each_row
 from tests.support.settings import load
@@ -31,8 +31,8 @@ PNG: Final = b"\x89PNG\r\n\x1a\n" + b"\x00" * 9
         ),
         (PNG, "image/png"),
         (b"RIFF\x00\n\x00\x00WEBPVP8 ", "image/webp"),
-        (PNG + b"\x00" * (MAX_BYTES - len(PNG)), "image/png"),
-        (PNG + b"\x00" * MAX_BYTES, "has more than 64 KiB in logo: make it smaller"),
+        (PNG + b"\x00" * (MAX_LOGO_BYTES - len(PNG)), "image/png"),
+        (PNG + b"\x00" * MAX_LOGO_BYTES, "has more than 64 KiB in logo: make it smaller"),
         (b"", "must be an SVG, PNG or WebP, and logo is none: convert it"),
         (b"GIF89a", "must be an SVG, PNG or WebP, and logo is none: convert it"),
         (b"<html><svg " + NAMESPACE, "must be an SVG, PNG or WebP, and logo is none: convert it"),
