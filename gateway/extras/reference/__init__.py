@@ -9,8 +9,7 @@ pages       the same as Markdown
 curl        a call as a command line
 shapes      JSON Schema of values
 static      a sentence and an example for each route, and what tests saw of them
-completion  scripts by which shells complete commands
-verbs       the command that prints them
+verbs       scripts by which shells complete commands, and the command that prints them
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from gateway.cli.verbs import VERBS, find_words, load_verbs
-from gateway.extras.reference.completion import SHELLS
+from gateway.extras.reference.verbs import SHELLS
 from tests.support.rows import told_together
 
 load_verbs(find_words())
