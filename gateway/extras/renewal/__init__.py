@@ -4,8 +4,7 @@ Without it no key can be a command's, as clouds need it (Vertex AI, Entra), a fi
 the start and at a reload alone, and no provider can have `dialect = "vertex"`.
 
 keys    the sources of keys, and the tasks that renew them
-vertex  Anthropic's API at Google's paths
-counts  where tokens are counted: such a path at Google
+vertex  Anthropic's API at Google's paths, the one that counts tokens among them
 """
 
 from __future__ import annotations
@@ -61,9 +60,13 @@ def _find_formats() -> Formats:
 
 
 def _add_to_count_tokens() -> object:
-    from gateway.extras.renewal.counts import COUNTER
+    from gateway.dialects.exchanges import Exchange
+    from gateway.dialects.messages.caller import MessagesCaller
+    from gateway.extras.count_tokens.paths import COUNT_MESSAGES, CountPath
+    from gateway.extras.renewal.vertex import VertexCountUpstream
 
-    return COUNTER
+    exchange = Exchange(MessagesCaller(counting=True), VertexCountUpstream())
+    return CountPath(COUNT_MESSAGES.path, {"vertex": exchange}, {})
 
 
 EXTRA = Extra(

@@ -37,4 +37,11 @@ class VertexUpstream(MessagesUpstream):
         return asked
 
 
+class VertexCountUpstream(VertexUpstream):
+    """The path that counts tokens. The model is named in the body."""
+
+    path = "/models/count-tokens:rawPredict"
+    is_free = True
+
+
 FORMATS: Final = Formats(upstreams={"vertex": VertexUpstream()})
