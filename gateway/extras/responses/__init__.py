@@ -3,7 +3,6 @@
 `/v1/responses` is served over providers of every dialect, and providers with `dialect = "responses"` serve
 callers of every dialect. Without it neither is there. Pairs with Messages are composed with chat in between.
 
-formats   what it adds to the tables of dialects and translations
 counts    where tokens are counted: its path
 caller    what callers send, and the errors they get
 checks    the checks of a request's items and parts
@@ -29,11 +28,44 @@ from gateway.extension import Extra
 if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
 
+_WHOLE = "send the whole conversation as POST /v1/responses"
+
 
 def _find_formats() -> Formats:
-    from gateway.extras.responses.formats import FORMATS
+    from gateway.dialects.formats import Formats
+    from gateway.dialects.translate.composed import Translation
+    from gateway.extras.responses import (
+        chat_reply,
+        chat_request,
+        chat_stream,
+        over_chat_reply,
+        over_chat_request,
+        over_chat_stream,
+    )
+    from gateway.extras.responses.caller import ResponsesCaller
+    from gateway.extras.responses.upstream import ResponsesUpstream
 
-    return FORMATS
+    return Formats(
+        callers={"responses": ResponsesCaller()},
+        upstreams={"responses": ResponsesUpstream()},
+        translations={
+            ("chat", "responses"): Translation(
+                chat_request.translate_request, chat_reply.translate_reply, chat_stream.ChunkWriter
+            ),
+            ("responses", "chat"): Translation(
+                over_chat_request.translate_request,
+                over_chat_reply.translate_reply,
+                over_chat_stream.open_writer,
+                over_chat_request.NAMES,
+            ),
+        },
+        unserved={
+            "/v1/responses/...": _WHOLE,
+            "/v1/assistants": _WHOLE,
+            "/v1/conversations": _WHOLE,
+            "/v1/threads": _WHOLE,
+        },
+    )
 
 
 def _add_to_count_tokens() -> object:
