@@ -8,7 +8,7 @@ from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, choice, verb
 from gateway.extras.cards.book import OrderBook
 from gateway.extras.cards.records import SOLD_ORDER, OrderState
-from gateway.extras.reports.latest import show_latest
+from gateway.extras.reports.views import show_latest
 
 
 @verb(

@@ -16,7 +16,7 @@ from gateway.extras.observations.records import UpstreamFailure, UpstreamView
 from gateway.extras.operations import health
 from gateway.extras.operations.events import EVENT
 from gateway.extras.operations.health import LatencyRow
-from gateway.extras.reports.latest import show_latest
+from gateway.extras.reports.views import show_latest
 from gateway.ledger.records import EventFilter
 
 LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than about"

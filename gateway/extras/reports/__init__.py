@@ -10,8 +10,7 @@ Without it the ledger writes the same sums, and nobody reads them: a call is fou
     sums        the statements that sum
     statements  what moved the balances in a period
     ranks       accounts in the order of what they have or spent
-    views       the fields of these for tables, JSON and CSV
-    latest      the latest rows of something, as a command shows them
+    views       the fields of these for tables, JSON and CSV; the latest rows, as a command shows them
     verbs       `usage`, `calls`, `statement`, `entries`
 """
 

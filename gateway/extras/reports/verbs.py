@@ -15,7 +15,6 @@ from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
 from gateway.extras.observations.records import UpstreamFailure
 from gateway.extras.reports import views
 from gateway.extras.reports.calls import CallBook
-from gateway.extras.reports.latest import show_latest
 from gateway.extras.reports.records import (
     CallFilter,
     CallView,
@@ -29,6 +28,7 @@ from gateway.extras.reports.records import (
 )
 from gateway.extras.reports.statements import StatementBook
 from gateway.extras.reports.usage import UsageBook
+from gateway.extras.reports.views import show_latest
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView
 from gateway.ledger.sql.books import Books
 

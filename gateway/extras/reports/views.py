@@ -1,10 +1,13 @@
-"""The fields of calls, of sums of usage and costs, and of a statement's lines; `admin.fields` tells how to use them."""
+"""The fields of calls, of sums of usage and costs, and of a statement's lines; the latest rows as a command shows them.
+
+`admin.fields` tells how to use the fields.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gateway.admin.fields import Fields
 from gateway.extras.reports.records import (
@@ -15,6 +18,11 @@ from gateway.extras.reports.records import (
     Usage,
 )
 from gateway.ledger.call_records import OUTCOME_WORDS
+
+if TYPE_CHECKING:
+    from gateway.cli.command import Command
+
+Row = TypeVar("Row")
 
 OUTCOMES: Final[dict[OutcomeFilter, str]] = {
     "failed": "any failure",
@@ -98,3 +106,16 @@ _LINE: Final = (
     *("charges_nano", "corrections_nano", "closing_nano"),
 )
 STATEMENT: Final = Fields[StatementLine](*_LINE, table=_LINE)
+
+
+def show_latest(
+    command: Command, what: str, rows: Sequence[Row], fields: Fields[Row], limit: int
+) -> None:
+    """Write as many rows as `--limit` allows, and say so if there are more."""
+    shown = rows[:limit]
+    command.show_list(shown, fields)
+    if len(rows) > len(shown):
+        these = (
+            f"These are the latest {limit} {what}s" if limit > 1 else f"This is the latest {what}"
+        )
+        command.say(f"{these}; --limit N shows more.")
