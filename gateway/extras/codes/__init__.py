@@ -7,8 +7,8 @@ entries, which stay. Credit is given by the operator then, or bought by card.
     book       make codes, and redeem one that somebody typed; the table `codes`, see `tables.sql`;
                `proof.sql` has the checks of an audit
     verbs      `code make`, `code list`, `code void`
-    finding    where the console has a search: codes by what is not secret
-    console    where the console is: operators make, list and void codes, holders redeem them
+    console    where the console is: operators make, list and void codes, holders redeem them; a search for
+               codes by what is not secret, where the console has one
     static     the console's page of codes, and the form on its page Billing
 """
 
@@ -24,9 +24,9 @@ def _add_to_console() -> object:
 
 
 def _add_to_finder() -> object:
-    from gateway.extras.codes.finding import FINDER
+    from gateway.extras.codes.console import make_finder
 
-    return FINDER
+    return make_finder()
 
 
 EXTRA = Extra(

@@ -1,12 +1,13 @@
-"""Top-up codes in the console: operators make, list and void them, holders redeem them."""
+"""Top-up codes in the console: operators make, list, void and find them, holders redeem them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
+from urllib.parse import urlencode
 
 from gateway.admin import views
-from gateway.base.money import describe_amount
+from gateway.base.money import describe_amount, format_amount
 from gateway.extras.codes import book
 from gateway.extras.codes.book import CodeBook
 from gateway.extras.codes.records import CODE, NEW_CODES, CodeStatus
@@ -16,6 +17,9 @@ from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.extras.console.state import TRIES_SECONDS
 from gateway.ledger.sql.books import Books
+
+if TYPE_CHECKING:
+    from gateway.extras.finder.records import Finder, Found
 
 ADDITION: Final = Addition(
     scripts=(Path(__file__).with_name("static"),),
@@ -86,3 +90,21 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
     return Answer(
         {"entry": views.ENTRY.describe(entry), **describe_amount("balance", balance_nano)}
     )
+
+
+def make_finder() -> Finder:
+    """Make the search by operators: by the last characters, a batch, or a note. Codes themselves are secret."""
+    from gateway.extras.finder.records import MOST, Finder, Found  # only where it is
+
+    def find(books: Books, text: str) -> list[Found]:
+        now_ms = books.clock()
+        return [
+            Found(
+                one.display,
+                f"{format_amount(one.amount_nano)}, {one.status(now_ms)}{one.note and f', {one.note}'}",
+                f"/console/codes?{urlencode({'batch': one.batch})}",
+            )
+            for one in CodeBook(books).search(text, MOST)
+        ]
+
+    return Finder("Codes", find)
