@@ -4,7 +4,8 @@ Without it accounts, keys and balances are managed by the command line alone, no
 holders see their balance only by `GET /v1/key`.
 
     table       the table [console] of gateway.toml
-    dispatch    a request's checks in order: origin, caller, role, body; then its handler, and the reply
+    dispatch    a request's checks in order: origin, caller, role, body; then its handler, and the reply;
+                all routes, as the reference of the API is told
     callers     who sends a request: a session, a script, or a name that a proxy vouches for
     routes      the records of one request, the decorators of handlers, idempotency
     additions   what other extras add: routes, pages, parts of pages, credentials
@@ -15,7 +16,6 @@ holders see their balance only by `GET /v1/key`.
     errors      errors as JSON
     lists       lists in pages, and as CSV
     pages  static/    the page's files
-    told        its routes, for the reference of the API
     welcome     the operator's sign-in link at a first start
 
 The handlers of the API, by subject. console-api.md has all routes.
@@ -71,7 +71,7 @@ def _first_start(
 
 
 def _tell_routes() -> object:
-    from gateway.extras.console.told import tell_routes
+    from gateway.extras.console.dispatch import tell_routes
 
     return tell_routes()
 

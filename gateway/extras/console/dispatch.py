@@ -1,16 +1,17 @@
 """Dispatch console requests: check origin, caller, role and body, call the handler, reply.
 
 All routes of the API are reached through `make_handler`; anything that is not in the table of
-routes is refused. A route that needs no session says so with the role `none`. Errors are JSON.
+routes is refused. A route that needs no session says so with the role `none`. Errors are JSON. The reference of the
+API is told of the same table.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
 
@@ -36,18 +37,35 @@ from gateway.extras.console import (  # noqa: F401 - the decorators of handlers 
     settings,
     usage,
 )
-from gateway.extras.console.additions import Renewer, Script
+from gateway.extras.console.additions import Renewer, Script, find_additions
 from gateway.extras.console.bodies import read_body, render, render_error
 from gateway.extras.console.errors import ConsoleError
-from gateway.extras.console.routes import API_PREFIX, ROUTES, Caller, ConsoleRequest, Route
+from gateway.extras.console.routes import (
+    API_PREFIX,
+    ROUTES,
+    Caller,
+    ConsoleRequest,
+    Role,
+    Route,
+    is_idempotent,
+)
 from gateway.extras.console.state import BooksThread, ConsoleState
 from gateway.extras.signins import browsers
 from gateway.extras.signins.records import SessionView
+
+if TYPE_CHECKING:
+    from gateway.extras.reference import records as reference
 
 log = logging.getLogger("gateway.console")
 
 REFRESH_SECONDS: Final = 1.0
 """How long a reply waits until a change is in force, as the ledger may hang."""
+_ACCESS: Final[dict[Role, reference.Access]] = {
+    "none": "open",
+    "any": "session",
+    "operator": "operator",
+}
+"""The callers of routes, in the words of the reference."""
 
 
 def make_handler(route: Route, console: ConsoleState) -> Handler:
@@ -180,6 +198,23 @@ async def _refresh(gateway: Gateway) -> None:
             await gateway.ledger.refresh()
     except TimeoutError:
         log.warning("a change made in the console takes effect with the next commit of the ledger")
+
+
+def tell_routes() -> Sequence[reference.Route]:
+    """Tell all routes, those of other extras among them, to the reference of the API."""
+    from gateway.extras.reference import records as reference  # only where it is
+
+    find_additions()  # makes the routes of others
+    return [
+        reference.Route(
+            method=one.method,
+            path=one.path,
+            access=_ACCESS[one.role],
+            tokens=frozenset(one.tokens),
+            idempotent=is_idempotent(one),
+        )
+        for one in ROUTES
+    ]
 
 
 def start(gateway: Gateway) -> Started:
