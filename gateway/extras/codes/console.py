@@ -19,7 +19,7 @@ from gateway.extras.console.state import TRIES_SECONDS
 from gateway.ledger.sql.books import Books
 
 if TYPE_CHECKING:
-    from gateway.extras.finder.records import Finder, Found
+    from gateway.extras.finder.book import Finder, Found
 
 ADDITION: Final = Addition(
     scripts=(Path(__file__).with_name("static"),),
@@ -94,7 +94,7 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
 
 def make_finder() -> Finder:
     """Make the search by operators: by the last characters, a batch, or a note. Codes themselves are secret."""
-    from gateway.extras.finder.records import MOST, Finder, Found  # only where it is
+    from gateway.extras.finder.book import MOST, Finder, Found  # only where it is
 
     def find(books: Books, text: str) -> list[Found]:
         now_ms = books.clock()

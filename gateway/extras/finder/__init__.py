@@ -2,8 +2,7 @@
 
 Without it each is found on the page that lists it.
 
-    records    what is found, and searches that other extras add by `Extra.adds`
-    book       searches of the ledger
+    book       searches of the ledger; what is found, and searches that other extras add by `Extra.adds`
     console    the route
     static     the button and the shortcuts; the dialog, which is loaded when it is first opened
 """

@@ -1,15 +1,18 @@
-"""Searches of the ledger: accounts, keys and calls."""
+"""Searches of the ledger: accounts, keys and calls; the records of what they and those of other extras find."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlencode
 
 from gateway.base.ids import PREFIX, SHOWN_CHARS, display
-from gateway.extras.finder.records import MOST, Found
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, Rows, read_script
 
+MOST: Final = 5
+"""The most that is shown of a kind: a search that finds more is refined, or done on the page of that kind."""
 CALL_PREFIX: Final = "req_"
 LEAST_ID_CHARS: Final = len(CALL_PREFIX) + 12
 """The part of a request id that is its time: fewer characters mean a long time with many calls."""
@@ -17,6 +20,25 @@ _BEHIND: Final = "g"
 """Behind every hex digit."""
 
 _SQL: Final = read_script(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    name: str
+    note: str
+    """Tells those of one name apart."""
+    path: str
+    """The page that shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """A search by operators in what an extra keeps. The extra adds it to this one by `Extra.adds`."""
+
+    kind: str
+    """Names what it finds, such as `Codes`."""
+    find: Callable[[Books, str], Sequence[Found]]
+    """Returns what a text means, `MOST` at most; nothing of it is secret."""
 
 
 class SearchBook(Part):

@@ -12,8 +12,7 @@ from gateway.admin.fields import describe
 from gateway.extension import find_added
 from gateway.extras.console.additions import Addition
 from gateway.extras.console.routes import Answer, ConsoleRequest, route
-from gateway.extras.finder.book import SearchBook
-from gateway.extras.finder.records import MOST, Finder, Found
+from gateway.extras.finder.book import MOST, Finder, Found, SearchBook
 from gateway.ledger.sql.books import Books
 
 ADDITION: Final = Addition(scripts=(Path(__file__).with_name("static"),), parts={"shell": "finder"})
