@@ -2,9 +2,8 @@
 
 Without it a page shows what was so when it was opened, until it is loaded again.
 
-    renewer    whether anything changed, and replies that all who look at the same page share
-    marks      rows of the ledger that tell it
-    console    the route that is asked every few seconds
+    renewer    whether anything changed, by rows of the ledger; the route that is asked it every few seconds;
+               replies that all who look at the same page share
     static     the script that asks, and the one that merges what is new into the page
 """
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _add_to_console() -> object:
-    from gateway.extras.live_pages.console import ADDITION
+    from gateway.extras.live_pages.renewer import ADDITION
 
     return ADDITION
 

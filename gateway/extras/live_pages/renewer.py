@@ -12,13 +12,25 @@ import hashlib
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from gateway.api.state import Gateway
+from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.extras.console.additions import Renewer
-from gateway.extras.console.routes import API_PREFIX, Answer, ConsoleRequest, Reply, Route
-from gateway.extras.live_pages.marks import MarkBook
+from gateway.extras.console.additions import Addition, Renewer
+from gateway.extras.console.routes import (
+    API_PREFIX,
+    Answer,
+    ConsoleRequest,
+    Reply,
+    Route,
+    async_route,
+)
+from gateway.extras.observations.records import SLOT_MS
+from gateway.ledger.sql.database import Part, read_script
+
+ADDITION: Final = Addition(scripts=(Path(__file__).with_name("static"),), parts={"shell": "live"})
 
 SHARED_SECONDS: Final = 4.0
 """How long one reply serves all who ask for the same. A page shows nothing later than by this and its own pause."""
@@ -29,6 +41,22 @@ UNSHARED: Final = (".csv", "/receipt", "/live")
 
 ALIKE: Final = (f"{API_PREFIX}/activity",)
 """Paths that holders have, too, whose replies tell all operators the same."""
+
+_SQL: Final = read_script(__file__, "marks.sql")
+
+
+class MarkBook(Part):
+    """Rows of the ledger that differ as soon as something happened that pages show."""
+
+    def read(self, account_id: int | None) -> tuple[object, ...]:
+        """Return the row of an account, or of all of them."""
+        now_ms = self._database.clock()
+        if account_id is None:
+            # One slot back: the observer writes the last sums of a slot a moment after its end.
+            wanted = {"slot": now_ms // SLOT_MS - 1, "hour": now_ms // HOUR_MS - 1}
+            return tuple(self._database.read_one(_SQL["all accounts"], wanted))
+        wanted = {"account": account_id, "day": now_ms // DAY_MS - 1}
+        return tuple(self._database.read_one(_SQL["an account"], wanted))
 
 
 class _Shared:
@@ -91,6 +119,13 @@ class Sharing(Renewer):
         mark = hashlib.sha256(repr((read, seen)).encode()).hexdigest()[:16]
         self._marks[account_id] = mark
         return Answer({"mark": mark})
+
+
+@async_route("GET", "/live", "any", logged=False)
+async def show_mark(request: ConsoleRequest) -> Reply:
+    """Show a mark that changes with what the caller's pages show. It is not logged, as it comes so often."""
+    (sharing,) = request.gateway.find_offers(Sharing)
+    return await sharing.show_mark(request)
 
 
 def _find_scope(request: ConsoleRequest) -> int | None:
