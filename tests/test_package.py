@@ -28,6 +28,8 @@ FOLDERS = [place for place in PLACES if (ROOT / place).is_dir() and place != "ex
 
 MAX_MAP_LINES: Final = 47
 MAX_FILE_LINES: Final = 400
+TINY_LINES: Final = 60
+MAX_TINY_PERCENT: Final = 10
 MAX_FUNCTION_LINES: Final = 40
 
 MAY_IMPORT: Final = {
@@ -361,6 +363,17 @@ def test_functions_are_small() -> None:
 def test_files_are_short() -> None:
     lengths = {name: path.read_bytes().count(b"\n") for name, path in MODULES.items()}
     assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
+
+
+def test_few_files_are_tiny() -> None:
+    """Many small files of one subject show no reader the whole of it."""
+    lengths = {
+        name: path.read_bytes().count(b"\n")
+        for name, path in MODULES.items()
+        if not name.endswith("__init__")
+    }
+    tiny = {name: lines for name, lines in lengths.items() if lines < TINY_LINES}
+    assert len(tiny) * 100 < MAX_TINY_PERCENT * len(lengths), tiny
 
 
 @each_row("word", ["TODO", "FIXME", "XXX", "NotImplementedError"])
