@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Final
 
 COLLECT_SECONDS: Final = 20.0
-"""Seconds between two looks whether there is time for a collection: garbage grows slowly, so none is
-missed."""
+"""Seconds between two looks whether there is time for a collection: garbage grows slowly, so that is often
+enough."""
 MAX_LOOKS: Final = 180
 """Looks after which both are due although requests are in flight: an hour."""
 GC_THRESHOLDS: Final = (10_000, 1_000, 1_000)
