@@ -66,9 +66,13 @@ async def look(site: Site, path: str, as_: str = OPERATOR) -> Page:
 
 
 async def pause(page: Page) -> None:
-    """Let the page look again."""
+    """Let the page look again, and wait until it waits for its next look."""
+    button = page.locator(".live button")
+    told = await button.get_attribute("title")
     async with page.expect_response(f"**{API}/live"):
         await page.clock.run_for(PAUSE)
+    # It says as of when the page is, right before it waits. Until then another pause would be lost.
+    await expect(button).not_to_have_attribute("title", told or "")
 
 
 async def test_a_call_in_flight_appears_and_ends(site: Site) -> None:
