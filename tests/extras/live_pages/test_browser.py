@@ -118,6 +118,7 @@ async def test_what_somebody_has_in_hand_stays(site: Site) -> None:
     await go(page, "accounts/holder")
     await pause(page)
     await page.get_by_role("button", name="Correct").click()
+    await page.locator("dialog[open]").wait_for()
     await rest(page)
     await page.keyboard.press("Escape")
     selected, balance = page.locator(".balance"), page.locator(".balance .big")
