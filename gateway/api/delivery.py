@@ -188,7 +188,7 @@ class Delivery:
                 reply = read(body, context)
         del body
         self._reply = reply if stream is None else feed_reply(stream, reply)
-        self._life.has_reply = True
+        self._life.has_reply = stream is None  # a stream's events tell
         out = self._reply.body
         if stream is not None:
             self._reply.body = b""  # it is sent at once, and may be large

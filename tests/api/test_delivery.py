@@ -342,3 +342,12 @@ async def test_the_beginning_of_a_long_event_counts_until_it_is_whole() -> None:
     assert scene.call.buffered_bytes > MIB // 2
     scene.delivery.receive(b"\n\n")
     assert scene.call.buffered_bytes == 0
+
+
+@each_row("stream", [True, False])
+async def test_only_a_reply_that_leaves_whole_counts_as_read(*, stream: bool) -> None:
+    """What is sent as a stream is delivered event by event: they tell what its caller owes."""
+    scene = Scene((JSON,), stream=stream)
+    await scene.run()
+    assert scene.life.has_reply is not stream
+    assert scene.delivery.complete
