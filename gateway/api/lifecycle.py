@@ -15,13 +15,13 @@ is read on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
 from typing import Final
 
 from gateway.base import errors
+from gateway.base.deadlines import Life
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.ledger.call_records import Outcome
 
@@ -190,19 +190,14 @@ def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
     return replace(verdict, last=last)
 
 
-class Lifecycle:
-    """The state of one completion, see `Life`. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
+class Lifecycle(Life):
+    """The state of one completion. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
 
-    __slots__ = (
-        "caller_gone", "confirmed", "cut", "ended_as", "ended_by", "has_reply", "phase", "pipeline",
-        "read_until",
-    )  # fmt: skip
+    __slots__ = ("confirmed", "ended_as", "has_reply", "phase", "pipeline", "read_until")
 
     def __init__(self) -> None:
+        super().__init__()
         self.phase = Phase.ADMITTED
-        self.caller_gone = False
-        self.ended_by: Exception | None = None
-        self.cut: Callable[[Exception], None] | None = None
         self.confirmed = False
         """The hold is in force. Until then nothing is sent to a provider or to the caller."""
         self.pipeline: Pipeline | None = None
@@ -223,18 +218,6 @@ class Lifecycle:
         if phase not in _STEPS[self.phase]:
             raise ValueError(f"a request cannot go from {self.phase.name} to {phase.name}")
         self.phase = phase
-
-    def check(self) -> None:
-        """See `Life`."""
-        if self.ended_by is not None:
-            raise self.ended_by
-
-    def stop(self, error: Exception) -> None:
-        """See `Life`."""
-        if self.ended_by is None:
-            self.ended_by = error
-        if self.cut is not None:
-            self.cut(error)
 
     def note_sent(self) -> None:
         self.advance(Phase.SENT)

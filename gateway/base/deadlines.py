@@ -134,18 +134,43 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
             self._wait(now)
 
 
-class Stoppable(Protocol):
-    """Something that can be ended from outside."""
+class Life:
+    """A request in flight, as what sends it and what ends it know it. As it stands, nobody pays for it."""
+
+    __slots__ = ("caller_gone", "cut", "ended_by")
+
+    def __init__(self) -> None:
+        self.ended_by: Exception | None = None
+        """The first error that ended the request: a deadline, a caller that left, a stop."""
+        self.cut: Callable[[Exception], None] | None = None
+        """Ends the connection that the request is out by; None while there is none."""
+        self.caller_gone = False
+
+    def check(self) -> None:
+        """Raise what ended the request, if something did."""
+        if self.ended_by is not None:
+            raise self.ended_by
 
     def stop(self, error: Exception) -> None:
-        """End with `error`; the first one counts."""
+        """End the request with `error`; without a connection it ends before anything is sent."""
+        if self.ended_by is None:
+            self.ended_by = error
+        # The connection keeps its first error, too, so the logged cause is the first one.
+        if self.cut is not None:
+            self.cut(error)
+
+    def note_sent(self) -> None:
+        """Note that a provider gets the request."""
+
+    def note_declined(self) -> None:
+        """Note that the provider declined it, so that it costs nothing."""
 
 
 class Timed(Protocol):
     """Something in flight that has deadlines."""
 
     @property
-    def life(self) -> Stoppable:
+    def life(self) -> Life:
         """Stopped when the gateway shuts down, or `tick` failed."""
 
     def tick(self) -> None:

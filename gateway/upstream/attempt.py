@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from yarl import URL
 
-from gateway.base.deadlines import Clock
+from gateway.base.deadlines import Clock, Life
 from gateway.base.errors import GatewayError, UpstreamError, UpstreamTimeout
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
@@ -32,46 +32,6 @@ MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
 STALE_SECONDS: Final = 2.0
 """The time in which a connection closed while idle shows itself. Later, work may have been done."""
-
-
-class Life(Protocol):
-    """The request behind an attempt, as far as the attempt tells it something or asks it."""
-
-    ended_by: Exception | None
-    """The first error that ended the request from outside: a deadline, a caller that left, a stop."""
-    cut: Callable[[Exception], None] | None
-    """Ends the connection that the request is out by; None while there is none."""
-    caller_gone: bool
-
-    def check(self) -> None:
-        """Raise what ended the request, if something did."""
-        if self.ended_by is not None:
-            raise self.ended_by
-
-    def stop(self, error: Exception) -> None:
-        """End the request with `error`; without a connection it ends before anything is sent."""
-        if self.ended_by is None:
-            self.ended_by = error
-        # The connection keeps its first error, too, so the logged cause is the first one.
-        if self.cut is not None:
-            self.cut(error)
-
-    def note_sent(self) -> None:
-        """Note that a provider gets the request."""
-        return
-
-    def note_declined(self) -> None:
-        """Note that the provider declined it, so that it costs nothing."""
-        return
-
-
-class FreeLife(Life):
-    """The life of a request that nobody pays for."""
-
-    def __init__(self) -> None:
-        self.ended_by: Exception | None = None
-        self.cut: Callable[[Exception], None] | None = None
-        self.caller_gone = False
 
 
 OpenReply = Callable[[str], Receiver]
@@ -95,7 +55,7 @@ class Attempt:
     """Called when the head of a 200 was read."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The caller's headers that go on to the provider."""
-    life: Life = field(default_factory=FreeLife)
+    life: Life = field(default_factory=Life)
     path: str = ""
     """The path of the request if it depends on the model; else the upstream's path is used."""
     find_affinity: Callable[[], str] = str

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.base.deadlines import Clock, Ticker, limit_seconds
+from gateway.base.deadlines import Clock, Life, Ticker, limit_seconds
 from gateway.base.errors import InternalError, Overloaded
 from gateway.base.turns import find_turns, spawn
 from tests.api.lives.loop import VirtualLoop
@@ -36,19 +36,16 @@ class Request:
     ticks: list[float] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
+    life: Life = field(default_factory=Life)
+
+    def __post_init__(self) -> None:
+        self.life.cut = self.errors.append
 
     def tick(self) -> None:
         self.ticks.append(self.ticker.clock.now)
         self.ticked.set()
         if self.leaves:
             self.ticker.remove(self)
-
-    @property
-    def life(self) -> Request:
-        return self
-
-    def stop(self, error: Exception) -> None:
-        self.errors.append(error)
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.base.deadlines import Clock
+from gateway.base.deadlines import Clock, Life
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.records import Body
-from gateway.upstream.attempt import Attempt, FreeLife
+from gateway.upstream.attempt import Attempt
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.receivers import CollectedBody, Receiver, Wants
 from tests.support.formats import EXCHANGES
@@ -90,7 +90,7 @@ class Way:
         return body.take()
 
 
-class TellingLife(FreeLife):
+class TellingLife(Life):
     """A life that writes down what an attempt tells it: `told` has what happened: "sent", "declined"."""
 
     def __init__(self, declined: Callable[[], None] = lambda: None) -> None:

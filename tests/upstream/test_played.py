@@ -22,9 +22,10 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.base.deadlines import Life
 from gateway.base.errors import GatewayError, UpstreamError
 from gateway.config.records import Provider
-from gateway.upstream.attempt import STALE_SECONDS, FreeLife
+from gateway.upstream.attempt import STALE_SECONDS
 from gateway.upstream.forwarder import HttpForwarder
 from tests.api.language import read_script
 from tests.ledger.player import play_session, read_sessions
@@ -112,7 +113,7 @@ class Player:
     async def do_left(self) -> str:
         """Ask for a caller who leaves meanwhile."""
         before = len(self.scripted.exchanges)
-        life = FreeLife()
+        life = Life()
         life.caller_gone = True
         end = await self.ask(life=life)
         return f"{self.list_sent(before)}: {end}"
