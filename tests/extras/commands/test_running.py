@@ -43,7 +43,9 @@ async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) 
 
 async def test_a_command_ends_with_what_runs_it(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    running = run("sh", "-c", f"echo $$ > {pid}; exec sleep 600")
+    # It says its number once it has read its input: by then `run_command` waits for its end.
+    command = ("sh", "-c", f"cat > /dev/null; echo $$ > {pid}; exec sleep 600")
+    running = run_command(command, b"input", limit_seconds=30.0)
     task = asyncio.get_running_loop().create_task(running)
     await until(lambda: pid.exists() and pid.read_text().strip(), "the command to run")
     for _ in range(2):  # a loop that ends cancels a task that was cancelled
