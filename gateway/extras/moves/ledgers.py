@@ -18,7 +18,7 @@ from gateway.base.progress import Progress, follow, ignore
 from gateway.base.times import unix_ms
 from gateway.extension import find_added, find_ledger_tables, find_missing
 from gateway.ledger.opening import find_opener
-from gateway.ledger.records import AuditReport, DatabaseUrl, Location, Refused
+from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Location, Refused
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, count_rows, write_insert
 from gateway.ledger.sqlite import folds, schema
@@ -161,6 +161,7 @@ def _make_file(
                 schema.make_tables(connection)
                 _insert_all(connection, records, progress)
             report = run_audit(connection, full=True, now_ms=now_ms, progress=progress)
+            _empty_log(connection, path)
         if report.ok:
             os.link(part, path)  # unlike a renaming it fails where a file has the name by now
             sync_folder(path.parent)
@@ -169,6 +170,16 @@ def _make_file(
     finally:
         _remove(part)
     return report
+
+
+def _empty_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Write the log into the file, which gets its name without it. Raises LedgerError, sqlite3.Error."""
+    # To close the connection does that, too, but keeps the log and says nothing if the disk is full.
+    (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise LedgerError(
+            f"{path}: another program reads it while it is being made; end that program"
+        )
 
 
 def _insert_all(

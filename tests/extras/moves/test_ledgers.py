@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from gateway import extension
 from gateway.extras.moves.ledgers import BadRecord, MoveRecord, make_ledger, read_records
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl, LedgerError
+from gateway.ledger.sqlite import schema
 from gateway.ledger.versions import VERSION
 from tests.ledger.kit import make_place, query
 from tests.long.million import History, fill
@@ -57,6 +61,29 @@ def test_a_ledger_that_was_there_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "new.db.lock").write_text("x")
     with pytest.raises(LedgerError, match=r"there is no database, but new\.db\.lock shows"):
         make_ledger(tmp_path / "new.db", VERSION, [])
+
+
+def test_a_ledger_gets_its_name_only_once_all_of_it_is_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader, or a full disk, keeps it in the log of the part, which goes with the part's name."""
+    monkeypatch.setattr(schema, "BUSY_MS", 10)
+    place = make_place(tmp_path)
+    with open_books(place.path) as old, old.snapshot():
+        version, moving = read_records(old)
+        records = [*moving]
+    with ExitStack() as until_read:
+
+        def read_along() -> Iterator[MoveRecord]:
+            reader = sqlite3.connect(tmp_path / ".new.db.part", isolation_level=None)
+            until_read.callback(reader.close)
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            yield from records
+
+        with pytest.raises(LedgerError, match="another program reads it"):
+            make_ledger(tmp_path / "new.db", version, read_along())
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_rows_of_extras_move_to_where_these_are(
