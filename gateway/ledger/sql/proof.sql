@@ -31,6 +31,14 @@ WHERE spent_nano <> charged AND period_day * 86400000 >= :kept_from;
 SELECT requests.id, budget_id FROM requests JOIN budgets ON budgets.id = budget_id
 WHERE requests.account_id <> budgets.account_id;
 
+--: key {0}: it spends from budget {1}, which is another account's
+SELECT keys.id, budget_id FROM keys JOIN budgets ON budgets.id = budget_id
+WHERE keys.account_id <> budgets.account_id;
+
+--: key {0}: its line began with key {1}, which is another account's
+SELECT keys.id, keys.origin_id FROM keys JOIN keys AS origins ON origins.id = keys.origin_id
+WHERE keys.account_id <> origins.account_id;
+
 -- Sums that agree are rows that cancel each other out, below. Tokens of each kind are compared by
 -- themselves: moved from one kind to another they would cancel out, too.
 

@@ -48,3 +48,12 @@ WHERE entries.id > :since AND entries.kind = 'charge' AND (
     OR requests.cost_nano <> -entries.amount_nano
     OR requests.account_id <> entries.account_id
 ) AND (requests.id IS NOT NULL OR entries.request_id >= :kept_id);
+
+-- Entries that were proven are never fewer: the latest ones were taken away, with what they moved.
+--: checkpoints: entries are proven up to {0}, and the last one is {1}
+SELECT proven, last
+FROM (
+    SELECT (SELECT coalesce(max(entry_id), 0) FROM checkpoints) AS proven,
+        (SELECT coalesce(max(id), 0) FROM entries) AS last
+) AS compared
+WHERE proven > last;

@@ -6,14 +6,33 @@ SELECT entries.id FROM entries LEFT JOIN entries_by_account AS filed
     ON filed.account_id = entries.account_id AND filed.id = entries.id
 WHERE filed.id IS NULL AND entries.id <= (SELECT entry_id FROM folded);
 
+--: entry {0}: entries_by_account has it for account {1}
+SELECT filed.id, filed.account_id
+FROM entries_by_account AS filed LEFT JOIN entries ON entries.id = filed.id
+WHERE entries.account_id IS NOT filed.account_id;
+
+--: folded: charges up to entry {0} are in the sums, and the last entry is {1}
+SELECT entry_id, last FROM folded, (SELECT coalesce(max(id), 0) AS last FROM entries)
+WHERE entry_id > last;
+
 --: entry {0}: its request {1} names another charge
 SELECT entries.id, request_id FROM entries JOIN requests ON requests.id = request_id
 WHERE kind = 'charge' AND charge_id IS NOT entries.id;
+
+-- PostgreSQL's checks have it, too, where a key may also be missing.
+--: request {0}: its key {1} is another account's
+SELECT requests.id, key_id FROM requests JOIN keys ON keys.id = key_id
+WHERE requests.account_id <> keys.account_id;
 
 --: request {0}: it is not in calls_by_account
 SELECT requests.id FROM requests LEFT JOIN calls_by_account AS called
     ON called.account_id = requests.account_id AND called.id = requests.id
 WHERE called.id IS NULL AND requests.id NOT IN (SELECT id FROM unfolded);
+
+--: request {0}: calls_by_account has it for another account, key or model
+SELECT called.id FROM calls_by_account AS called LEFT JOIN requests ON requests.id = called.id
+WHERE (called.account_id, called.key_id, called.model)
+    IS NOT (requests.account_id, requests.key_id, requests.model);
 
 --: request {0}: it is not in calls_by_provider
 SELECT requests.id FROM requests LEFT JOIN calls_by_provider AS called
