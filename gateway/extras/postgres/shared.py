@@ -168,7 +168,7 @@ class SharedLedger(ServingLedger):
         """Have the row committed at once: it is in force for all once it is stored."""
         if not self._health.writable or self._writer.is_locked(key.account):
             raise LedgerUnavailable
-        hold = take_hold(key, admission)
+        hold = take_hold(key, admission, self.clock)
         self._queue.open_holds += 1
         self._queue.admit(hold)
         return hold

@@ -121,7 +121,7 @@ class ServingLedger:
         """
         if not self._health.writable:
             raise LedgerUnavailable
-        hold = take_hold(key, admission)
+        hold = take_hold(key, admission, self.clock)
         self._queue.open_holds += 1
         # Nobody waits for this row. If the reply is fast, the row and the charge are one commit.
         self._queue.linger(hold)

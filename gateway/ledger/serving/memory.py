@@ -177,8 +177,10 @@ _HELD: Final[dict[str, str]] = {
 }
 
 
-def take_hold(key: Key, admission: Admission) -> Hold:
+def take_hold(key: Key, admission: Admission, clock: Callable[[], int] | None = None) -> Hold:
     """Check and reserve in one step. If little money is left, reserve all that the request may cost.
+
+    A budget counts in the period that `clock` tells, by default in that of the request's beginning.
 
     Raises:
         InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
@@ -186,7 +188,7 @@ def take_hold(key: Key, admission: Admission) -> Hold:
     """
     check_admission(admission)
     # There is no await between check and reservation, so no other request can use the same money.
-    if _require_funds(key, admission) < admission.full_below_nano:
+    if _require_funds(key, admission, clock) < admission.full_below_nano:
         admission.hold_nano = max(admission.full_nano, admission.hold_nano)
     held_nano = admission.hold_nano
     hold = Hold(admission, key.account, key, held_nano, budget=key.budget)
@@ -217,7 +219,7 @@ def _is_text(text: str) -> bool:
     return "\0" not in text and text == text.encode("utf-8", "replace").decode()
 
 
-def _require_funds(key: Key, admission: Admission) -> int:
+def _require_funds(key: Key, admission: Admission, clock: Callable[[], int] | None) -> int:
     """Return how much is left of the balance, the cap or the budget, whichever is least.
 
     Requests in flight count with the most they may cost. Spent limits are reported before held ones:
@@ -231,8 +233,12 @@ def _require_funds(key: Key, admission: Admission) -> int:
         raise refuse_funds("balance", budget)
     if line.spent_nano >= cap_nano:
         raise refuse_funds("cap", budget)
-    if budget is not None and budget.is_spent(admission.started_ms):
-        raise refuse_funds("budget", budget)
+    now_ms = admission.started_ms
+    if budget is not None:
+        # A body may have come over midnight: it is the period of the end that is charged.
+        now_ms = now_ms if clock is None else clock()
+        if budget.is_spent(now_ms):
+            raise refuse_funds("budget", budget)
     spoken_for_nano = account.held_nano + account.unheld_nano
     balance_left_nano = account.balance_nano - spoken_for_nano
     # The sum of all holds is stored, too, so it has to fit an integer of the database.
@@ -243,7 +249,7 @@ def _require_funds(key: Key, admission: Admission) -> int:
         raise refuse_funds("cap held", budget)
     if budget is None:
         return min(balance_left_nano, cap_left_nano)
-    budget_left_nano = budget.find_left_nano(admission.started_ms)
+    budget_left_nano = budget.find_left_nano(now_ms)
     if budget_left_nano <= 0:
         raise refuse_funds("budget held", budget)
     return min(balance_left_nano, cap_left_nano, budget_left_nano)

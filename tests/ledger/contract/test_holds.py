@@ -8,6 +8,9 @@ from typing import Final
 
 import pytest
 
+from gateway.base.errors import BudgetSpent
+from gateway.base.times import DAY_MS
+from gateway.ledger.budget_records import Allowance
 from tests.ledger.contract.kit import (
     NOW_MS,
     WAIT_SECONDS,
@@ -129,6 +132,23 @@ async def test_a_key_was_last_used_when_a_charged_request_ended(place: Place) ->
             with place.open_books() as books:
                 noted.append(books.keys.read(key_id_of(digest)).last_used_ms)
     assert noted == [None, NOW_MS + 50, NOW_MS + 50]
+
+
+async def test_a_budget_is_that_of_today_for_a_request_that_began_yesterday(place: Place) -> None:
+    """Its body took until then. What today has spent counts, and what yesterday had spent does not."""
+    digest, later_ms = place.seed(), NOW_MS + DAY_MS
+    with place.open_books() as books:
+        books.keys.edit(key_id_of(digest), {}, own=Allowance(500, "day"))
+    async with place.serve() as ledger:
+        await charge(ledger, find_key(ledger, digest), 500)
+    async with place.serve(now_ms=later_ms) as ledger:
+        key = find_key(ledger, digest)
+        hold = ledger.hold(key, admission(100))
+        await ledger.confirm(hold)
+        await ledger.settle(hold, settlement(500, ended_ms=later_ms))
+        with pytest.raises(BudgetSpent):
+            await ledger.confirm(ledger.hold(key, admission(100)))
+    place.assert_sound()
 
 
 async def test_settling_twice_charges_once(place: Place) -> None:
