@@ -76,28 +76,15 @@ class Turns(pivot.Conversation):
         )
         if isinstance(refusal := message.get("refusal"), str):
             blocks += _make_text(refusal)
-        if message.get("tool_calls"):
-            for call in message["tool_calls"].read_items():
-                blocks.append(self._call(call, pivot.read_id(call["id"])))
-        if message.get("function_call") is not None:
-            identity = f"function_{len(self.called)}"
-            blocks.append(self._call_function(message["function_call"], identity))
-            self._function_ids[self.called[-1]] = identity
+        for call in pivot.read_calls(message):
+            identity, name = call.identity, call.name
+            if identity is None:
+                identity = self._function_ids[name] = f"function_{len(self.called)}"
+            self.called.append(name)
+            given = {INPUT_KEY: call.text} if call.is_custom else read_input(call.text)
+            blocks.append({"type": "tool_use", "id": identity, "name": name, "input": given})
         # Thinking must stand before the text and calls that it led to, and never alone.
         self._append("assistant", blocks and read_state(message.value, maybe_thinking) + blocks)
-
-    def _call(self, call: Field, identity: str) -> Json:
-        """Write a call; the text of a custom tool is its one argument."""
-        if call.get("type") != "custom":
-            return self._call_function(call["function"], identity)
-        name, said = call["custom"]["name"].read_text(), call["custom"]["input"].read_string()
-        self.called.append(name)
-        return {"type": "tool_use", "id": identity, "name": name, "input": {INPUT_KEY: said}}
-
-    def _call_function(self, function: Field, identity: str) -> Json:
-        name, arguments = pivot.read_function_call(function)
-        self.called.append(name)
-        return {"type": "tool_use", "id": identity, "name": name, "input": read_input(arguments)}
 
     def _add_result(self, identity: str, message: Field) -> None:
         result: Json = {"type": "tool_result", "tool_use_id": identity}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.base.errors import BadRequest
 from gateway.base.money import WEB_SEARCH
@@ -155,8 +155,31 @@ def read_id(field: Field) -> str:
     return field.read_text() if field.value else ""
 
 
-def read_function_call(function: Field) -> tuple[str, str]:
-    """Read the name and the arguments of a call."""
+class Call(NamedTuple):
+    """A call of an earlier turn."""
+
+    identity: str | None
+    """None for the call of a function, the older form: its result has the function's name."""
+    is_custom: bool
+    name: str
+    text: str
+    """The arguments, or the input of a custom tool."""
+
+
+def read_calls(message: Field) -> Iterator[Call]:
+    """Give the calls of an assistant's message, in order."""
+    for call in message["tool_calls"].read_items() if message.get("tool_calls") else ():
+        identity = read_id(call["id"])
+        if call.get("type") == "custom":
+            tool = call["custom"]
+            yield Call(identity, True, tool["name"].read_text(), tool["input"].read_string())
+        else:
+            yield Call(identity, False, *_read_function_call(call["function"]))
+    if message.get("function_call") is not None:
+        yield Call(None, False, *_read_function_call(message["function_call"]))
+
+
+def _read_function_call(function: Field) -> tuple[str, str]:
     return function["name"].read_string(), read_text(function["arguments"])
 
 

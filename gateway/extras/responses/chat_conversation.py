@@ -75,13 +75,8 @@ class Items(pivot.Conversation):
             # The messages of a reply have become one, whose end is that of the last.
             for phase in read_state(message.value, maybe_phase)[-1:]:
                 self.items[-1].update(phase)
-        if message.get("tool_calls"):
-            for call in message["tool_calls"].read_items():
-                self._add_call(call)
-        if message.get("function_call") is not None:
-            identity = f"function_{len(self.items)}"
-            name = self._add_function(message["function_call"], identity)
-            self._function_ids[name] = identity
+        for call in pivot.read_calls(message):
+            self._add_call(call)
         if len(self.items) > begin:  # reasoning alone would be refused
             self.items[begin:begin] = read_state(message.value, maybe_reasoning)
 
@@ -98,22 +93,15 @@ class Items(pivot.Conversation):
     def _add_message(self, role: str, content: list[Json]) -> None:
         self.items.append({"type": "message", "role": role, "content": content})
 
-    def _add_call(self, call: Field) -> None:
-        identity = pivot.read_id(call["id"])
-        if call.get("type") != "custom":
-            self._add_function(call["function"], identity)
-            return
-        tool = call["custom"]
-        self._custom_ids.add(identity)
-        held = {"name": tool["name"].read_text(), "input": tool["input"].read_string()}
-        self.items.append({"type": "custom_tool_call", "call_id": identity, **held})
-
-    def _add_function(self, function: Field, identity: str) -> str:
-        """Add a call; return the function's name."""
-        name, arguments = pivot.read_function_call(function)
-        held = {"name": name, "arguments": arguments or NO_ARGUMENTS}
-        self.items.append({"type": "function_call", "call_id": identity, **held})
-        return name
+    def _add_call(self, call: pivot.Call) -> None:
+        identity, name = call.identity, call.name
+        if identity is None:
+            identity = self._function_ids[name] = f"function_{len(self.items)}"
+        kind, said = "function_call", {"arguments": call.text or NO_ARGUMENTS}
+        if call.is_custom:
+            self._custom_ids.add(identity)
+            kind, said = "custom_tool_call", {"input": call.text}
+        self.items.append({"type": kind, "call_id": identity, "name": name, **said})
 
 
 def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
