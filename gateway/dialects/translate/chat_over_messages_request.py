@@ -189,10 +189,6 @@ def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, force
             return {}
 
 
-_OF_TOOLS: Final = frozenset(
-    {"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools", SEARCH_OPTIONS}
-)
-"""The fields that `translate_tools` reads."""
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
 
@@ -209,8 +205,6 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     Tools that were called earlier and are no longer offered are still declared, since the upstream
     refuses calls without tools; `none` prevents further calls.
     """
-    if not called and _OF_TOOLS.isdisjoint(body.value):
-        return {}
     tools = pivot.read_tools(body, _read_tool, _read_function)
     choice, search = pivot.find_choice(body), _read_search(body[SEARCH_OPTIONS])
     if tools or search:
