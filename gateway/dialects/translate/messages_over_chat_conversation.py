@@ -12,7 +12,6 @@ servers can resolve (files) is refused, but of what they did in earlier turns th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.chat import writer
@@ -178,14 +177,19 @@ def _translate_content(content: MessagesField, *, links: bool = False) -> list[J
 
 def _translate_block(block: MessagesField, *, links: bool) -> list[Json]:
     """Write the parts of one block: a document with a context is more than one."""
-    kind = block["type"].read_string()
-    if _EARLIER.fullmatch(kind):
-        return [make_text(said)] if (said := tell(kind, block.value)) else []
-    if kind not in _BLOCKS:
-        raise block.refuse_type("a content block", kind)
-    if kind == "document":
-        return _translate_document(block, links=links)
-    return _BLOCKS[kind](block)
+    match block["type"].read_string():
+        case "text":
+            return [make_text(block["text"].read_string()) | block.mark]
+        case "image":
+            return [_translate_image(block)]
+        case "document":
+            return _translate_document(block, links=links)
+        case "tool_reference":  # all tools are sent in full, so its name says enough
+            return [make_text(f"[Tool found: {block['tool_name'].read_string()}]")]
+        case kind if _EARLIER.fullmatch(kind):
+            return [make_text(said)] if (said := tell(kind, block.value)) else []
+        case kind:
+            raise block.refuse_type("a content block", kind)
 
 
 def _read_texts(content: MessagesField) -> list[str]:
@@ -201,16 +205,7 @@ def _read_texts(content: MessagesField) -> list[str]:
     return texts
 
 
-def _translate_text(block: MessagesField) -> list[Json]:
-    return [make_text(block["text"].read_string()) | block.mark]
-
-
-def _translate_tool_reference(block: MessagesField) -> list[Json]:
-    """Name a tool that a search found: all tools are sent in full, so its name says enough."""
-    return [make_text(f"[Tool found: {block['tool_name'].read_string()}]")]
-
-
-def _translate_image(block: MessagesField) -> list[Json]:
+def _translate_image(block: MessagesField) -> Json:
     source = block["source"]
     match source.get("type"):
         case "base64":
@@ -219,10 +214,10 @@ def _translate_image(block: MessagesField) -> list[Json]:
             url = source["url"].read_string()
         case kind:
             raise source.refuse_type("an image source", kind)
-    return [{"type": "image_url", "image_url": {"url": url}, **block.mark}]
+    return {"type": "image_url", "image_url": {"url": url}, **block.mark}
 
 
-def _translate_document(block: MessagesField, *, links: bool = False) -> list[Json]:
+def _translate_document(block: MessagesField, *, links: bool) -> list[Json]:
     """Write a document, its title and context in front where the part has no place for them."""
     source = block["source"]
     source_type = source.get("type")
@@ -259,9 +254,3 @@ _EARLIER: Final = re.compile(
     "(server|mcp)_tool_use|[a-z_]+_tool_result|compaction|fallback|search_result"
 )
 """Kinds of blocks of a vendor's tools or a caller's search, which callers send back in turns of the user."""
-_BLOCKS: Final[dict[str, Callable[[MessagesField], list[Json]]]] = {
-    "text": _translate_text,
-    "image": _translate_image,
-    "document": _translate_document,
-    "tool_reference": _translate_tool_reference,
-}
