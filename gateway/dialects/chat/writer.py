@@ -9,6 +9,7 @@ the pages that a text is based on, with places that count from its first charact
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from gateway.base.money import WEB_SEARCH
@@ -192,6 +193,17 @@ def make_completion(message: Json, finish_reason: str, context: ReplyContext, us
     }
 
 
+@dataclass(slots=True)
+class Call:
+    """A call that the caller knows of."""
+
+    number: int
+    """Its number among the calls."""
+    kind: ToolKind
+    has_arguments: bool = False
+    """Arguments have come."""
+
+
 class ChoiceWriter(EventWriter):
     """The part of an `EventWriter` that writes the chunks of the one choice."""
 
@@ -246,18 +258,17 @@ class ChoiceWriter(EventWriter):
         self._write({key: [{"index": self._listed[key], **entry}]})
         self._listed[key] += 1
 
-    def _begin_call(self, identity: object, name: object, kind: ToolKind = "function") -> int:
-        """Write a call's first fragment; return the call's number."""
-        number = self._count
+    def _begin_call(self, identity: object, name: object, kind: ToolKind) -> Call:
+        """Write a call's first fragment."""
+        call = Call(self._count, kind)
         self._count += 1
         identity = self._ids.give(identity, name)
         # Calls come back with the next request in every client; other members may be dropped.
         if self._state:
             sealed = seal(self._state, self._context.provider_tag)
             identity, self._state = seal_id(identity, sealed), []
-        tool = {"name": name, ARGUMENTS[kind]: ""}
-        self._write_call(number, {"id": identity, "type": kind}, kind, tool)
-        return number
+        self._write_call(call, {"id": identity, "type": kind}, name=name, text="")
+        return call
 
     def _note_state(self, held: Json) -> None:
         """Take something that the upstream wants back: the next call carries it, or a translation."""
@@ -266,14 +277,18 @@ class ChoiceWriter(EventWriter):
         else:
             self._state.append(held)
 
-    def _write_arguments(self, number: int, fragment: str, kind: ToolKind = "function") -> None:
-        self.text_bytes += count_text(fragment)
-        self._write_call(number, {}, kind, {ARGUMENTS[kind]: fragment})
+    def _write_arguments(self, call: Call, fragment: str) -> None:
+        if fragment:
+            call.has_arguments = True
+            self.text_bytes += count_text(fragment)
+            self._write_call(call, {}, text=fragment)
 
-    def _write_call(self, number: int, head: Json, kind: ToolKind, tool: Json) -> None:
+    def _write_call(self, call: Call, head: Json, *, text: str, **name: object) -> None:
+        """Write a fragment of a call, with the `name` of its tool if that is the first one."""
+        tool = {**name, ARGUMENTS[call.kind]: text}
         if not self._functions:
-            self._write({"tool_calls": [{"index": number, **head, kind: tool}]})
-        elif number == 0:
+            self._write({"tool_calls": [{"index": call.number, **head, call.kind: tool}]})
+        elif call.number == 0:
             self._write({"function_call": tool})
 
     def _write_end(self, finish_reason: str, usage: Json) -> None:

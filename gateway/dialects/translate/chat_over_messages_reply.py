@@ -110,23 +110,20 @@ def read_ending(
 
 
 @dataclass(slots=True)
-class _Call:
+class _ToolBlock:
     """A tool's block while it is open."""
 
-    number: int
-    """Its number among the tools' blocks, as chat counts only these."""
+    call: writer.Call
     input: object
     """The arguments in the start event: empty, unless the upstream sends them in one piece."""
     decoder: InputDecoder | None
     """The decoder of a custom tool's input; None for a function."""
-    has_arguments: bool = False
-    """A fragment of arguments has come."""
 
 
 class ChunkWriter(writer.ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
-    __slots__ = ("_block_start", "_calls", "_citations", "_customs", "_ending", "_thinking")
+    __slots__ = ("_block_start", "_citations", "_customs", "_ending", "_thinking", "_tools")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -134,13 +131,13 @@ class ChunkWriter(writer.ChoiceWriter):
         """Characters of content before the latest block of text."""
         self._citations: list[Json] = []
         """The citations of that block. They concern the whole block and may come before its text."""
-        self._calls: dict[int, _Call] = {}
         self._customs: frozenset[str] | None = None
         """The names of the caller's custom tools."""
         self._thinking: dict[int, tuple[Json, dict[str, list[str]]]] = {}
         """The blocks of thinking that are open, and the fragments of their texts."""
         self._ending: tuple[str, Json] = "", {}
         """The stop reason, and its explanation."""
+        self._tools: dict[int, _ToolBlock] = {}
 
     def write(self, event: Json) -> None:
         write = self._WRITERS.get(event["type"])
@@ -153,7 +150,7 @@ class ChunkWriter(writer.ChoiceWriter):
         return partial(self._write_text, _TEXT_KEYS[key]) if key == "text" else None
 
     def flush(self) -> None:
-        for index in list(self._calls):
+        for index in list(self._tools):
             self._close_block({}, index)
         self._cite()
 
@@ -168,9 +165,8 @@ class ChunkWriter(writer.ChoiceWriter):
 
     def _open_block(self, event: Json, index: int) -> None:
         block = get_object(event, "content_block")
-        self._close_block(
-            event, index
-        )  # a block may begin at the index of one that was not stopped
+        # A block may begin at the index of one that was not stopped.
+        self._close_block(event, index)
         kind = get_text(block, "type")
         if kind == "tool_use":
             self._open_call(index, block)
@@ -186,17 +182,16 @@ class ChunkWriter(writer.ChoiceWriter):
             self._customs = name_customs(self._context.request.body)
         is_custom = get_text(block, "name") in self._customs
         kind: writer.ToolKind = "custom" if is_custom else "function"
-        number = self._begin_call(block.get("id"), block.get("name"), kind)
-        self._calls[index] = _Call(
-            number, block.get("input"), InputDecoder() if is_custom else None
-        )
+        call = self._begin_call(block.get("id"), block.get("name"), kind)
+        decoder = InputDecoder() if is_custom else None
+        self._tools[index] = _ToolBlock(call, block.get("input"), decoder)
 
     def _add_delta(self, event: Json, index: int) -> None:
         """Write a fragment."""
         delta = get_object(event, "delta")
-        kind, call = get_text(delta, "type"), self._calls.get(index)
-        if kind == "input_json_delta" and call is not None:
-            self._add_arguments(call, delta.get("partial_json"))
+        kind, tool = get_text(delta, "type"), self._tools.get(index)
+        if kind == "input_json_delta" and tool is not None:
+            self._add_arguments(tool, get_text(delta, "partial_json"))
         elif kind in _FRAGMENTS:
             held = _FRAGMENTS[kind]
             self._write_text(_TEXT_KEYS[held], delta.get(held))
@@ -207,22 +202,20 @@ class ChunkWriter(writer.ChoiceWriter):
                 fragments.append(get_text(delta, key))
 
     def _close_block(self, _: Json, index: int) -> None:
-        if self._citations:
-            self._cite()
+        self._cite()
         if index in self._thinking:
             block, fragments_by_key = self._thinking.pop(index)
             texts = {key: "".join(fragments) for key, fragments in fragments_by_key.items()}
             if thinking := maybe_thinking(block | texts):
                 self._note_state(thinking)
-        call = self._calls.pop(index, None)
-        if call is None:
+        if (tool := self._tools.pop(index, None)) is None:
             return
-        if not call.has_arguments:
-            self._add_arguments(call, dump_arguments(call.input))
-        if call.decoder is not None:
-            self._write_input(call, call.decoder.close())
-        elif not call.has_arguments:  # not counted as text: the model made none
-            self._write_call(call.number, {}, "function", {"arguments": writer.NO_ARGUMENTS})
+        if not tool.call.has_arguments:
+            self._add_arguments(tool, dump_arguments(tool.input))
+        if tool.decoder is not None:
+            self._write_arguments(tool.call, tool.decoder.close())
+        elif not tool.call.has_arguments:  # not counted as text: the model made none
+            self._write_call(tool.call, {}, text=writer.NO_ARGUMENTS)
 
     def _cite(self) -> None:
         for citation in self._citations:
@@ -235,17 +228,11 @@ class ChunkWriter(writer.ChoiceWriter):
         told = get_text(delta, "stop_reason"), get_object(delta, "stop_details")
         self._ending = told[0] or stop, told[1] or details
 
-    def _add_arguments(self, call: _Call, fragment: object) -> None:
-        if isinstance(fragment, str) and fragment:
-            call.has_arguments = True
-            if call.decoder is None:
-                self._write_arguments(call.number, fragment)
-            else:
-                self._write_input(call, call.decoder.feed(fragment))
-
-    def _write_input(self, call: _Call, text: str) -> None:
-        if text:
-            self._write_arguments(call.number, text, "custom")
+    def _add_arguments(self, tool: _ToolBlock, fragment: str) -> None:
+        if fragment:
+            tool.call.has_arguments = True  # also if there is nothing to decode in it yet
+            text = fragment if tool.decoder is None else tool.decoder.feed(fragment)
+            self._write_arguments(tool.call, text)
 
     _WRITERS: ClassVar[dict[str, Callable[[ChunkWriter, Json, int], None]]] = {
         "content_block_start": _open_block,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gateway.dialects.chat import writer
@@ -47,14 +46,6 @@ _Place = tuple[int, tuple[str, int]]
 """An item, and the place of a text in it."""
 
 
-@dataclass(slots=True)
-class _Call:
-    number: int
-    kind: writer.ToolKind
-    has_arguments: bool = False
-    """Arguments were written."""
-
-
 class ChunkWriter(writer.ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
@@ -62,7 +53,7 @@ class ChunkWriter(writer.ChoiceWriter):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, writer.Call] = {}
         self._text_starts: dict[_Place, int] = {}
         """The number of characters of content before each text that has come."""
         self._sources: defaultdict[_Place, list[Json]] = defaultdict(list)
@@ -124,20 +115,18 @@ class ChunkWriter(writer.ChoiceWriter):
         elif phase := maybe_phase(item):
             self._note_state(phase)
 
-    def _find_call(self, item: Json, kind: writer.ToolKind, where: int) -> _Call:
+    def _find_call(self, item: Json, kind: writer.ToolKind, where: int) -> writer.Call:
         """Return an item's call; begin it if it is new."""
         call = self._calls.get(where)
         if call is None:
-            number = self._begin_call(item.get("call_id"), item.get("name"), kind)
-            call = self._calls[where] = _Call(number, kind)
+            call = self._begin_call(item.get("call_id"), item.get("name"), kind)
+            self._calls[where] = call
         return call
 
     def _add_arguments(self, event: Json) -> None:
         """Write a fragment; without the call's announcement, the complete item has the arguments."""
-        call, fragment = self._calls.get(self._places.find(event)), get_text(event, "delta")
-        if call is not None and fragment:
-            call.has_arguments = True
-            self._write_arguments(call.number, fragment, call.kind)
+        if (call := self._calls.get(self._places.find(event))) is not None:
+            self._write_arguments(call, get_text(event, "delta"))
 
     def _close_arguments(self, event: Json) -> None:
         call = self._calls.get(self._places.find(event))
@@ -162,12 +151,10 @@ class ChunkWriter(writer.ChoiceWriter):
         if encrypted := maybe_reasoning(item, self._context.provider_tag):
             self._note_state(encrypted)
 
-    def _complete(self, call: _Call, item: Json) -> None:
+    def _complete(self, call: writer.Call, item: Json) -> None:
         """Write the whole arguments, unless fragments of them have come."""
-        arguments = read_arguments(item, call.kind)
-        if arguments and not call.has_arguments:
-            call.has_arguments = True
-            self._write_arguments(call.number, arguments, call.kind)
+        if not call.has_arguments:
+            self._write_arguments(call, read_arguments(item, call.kind))
 
     def _note_end(self, event: Json) -> None:
         self._response = get_object(event, "response")
