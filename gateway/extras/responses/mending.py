@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.dialects.wire.jsonbytes import get_text
 from gateway.dialects.wire.records import Json
-from gateway.extras.responses.places import Places, name_kind
+from gateway.extras.responses.places import ADDED, DONE, KINDS, Places, name_kind
 from gateway.extras.responses.replay import replay_item
 
 _PREFIXES: Final = {"function_call": "fc", "message": "msg", "reasoning": "rs"}
@@ -22,24 +22,11 @@ _EMPTY: Final[dict[str, Json]] = {
     "reasoning": {"summary": []},
 }
 """The fields of an unannounced item at its beginning, where they are known."""
-_INDEXES: Final = {
-    "content_part": "content_index",
-    "output_text": "content_index",
-    "reasoning_summary_part": "summary_index",
-    "reasoning_summary_text": "summary_index",
-    "reasoning_text": "content_index",
-    "refusal": "content_index",
-}
-"""The place of a part in its item, by what an event is about."""
 _PARTS: Final[dict[str, Json]] = {
     "output_text": {"type": "output_text", "text": "", "annotations": []},
     "refusal": {"type": "refusal", "refusal": ""},
 }
 """The part that begins with a text."""
-
-
-_ADDED: Final = "response.output_item.added"
-_DONE: Final = "response.output_item.done"
 
 
 class StreamMender:
@@ -81,7 +68,7 @@ class StreamMender:
         if body.get("output_index") != where or named is not item:
             self.is_mending = True
             body = {**body, "output_index": where, "item": named}
-        if self.is_mending and is_new and body["type"] == _DONE:
+        if self.is_mending and is_new and body["type"] == DONE:
             return [*replay_item(where, named)[:-1], body]
         return [body]
 
@@ -93,7 +80,7 @@ class StreamMender:
         is_new, identity = where not in self._ids, get_text(body, "item_id")
         identity = identity or self._ids.get(where) or self._make_id(where, kind)
         told: Json = {"output_index": where, "item_id": identity}
-        if (name := _INDEXES.get(part)) is not None:
+        if name := KINDS.get(part, ("", ""))[1]:
             index = body.get(name)
             told[name] = index if type(index) is int else 0
         self._ids.setdefault(where, identity)
@@ -103,7 +90,7 @@ class StreamMender:
         before: list[Json] = []
         if self.is_mending and is_new and kind in _EMPTY:
             item = {"id": identity, "type": kind, "status": "in_progress", **_EMPTY[kind]}
-            before.append({"type": _ADDED, "output_index": where, "item": item})
+            before.append({"type": ADDED, "output_index": where, "item": item})
         if "content_index" in told and (place := (where, told["content_index"])) not in self._parts:
             self._parts.add(place)
             if self.is_mending and part in _PARTS:

@@ -11,25 +11,26 @@ from typing import Final
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.records import Json
 
-_ADDED: Final = "response.output_item.added"
-_DONE: Final = "response.output_item.done"
-_KINDS: Final = {
-    "content_part": "message",
-    "custom_tool_call_input": "custom_tool_call",
-    "function_call_arguments": "function_call",
-    "output_text": "message",
-    "reasoning_summary_part": "reasoning",
-    "reasoning_summary_text": "reasoning",
-    "reasoning_text": "reasoning",
-    "refusal": "message",
+ADDED: Final = "response.output_item.added"
+DONE: Final = "response.output_item.done"
+KINDS: Final = {
+    "content_part": ("message", "content_index"),
+    "custom_tool_call_input": ("custom_tool_call", ""),
+    "function_call_arguments": ("function_call", ""),
+    "output_text": ("message", "content_index"),
+    "reasoning_summary_part": ("reasoning", "summary_index"),
+    "reasoning_summary_text": ("reasoning", "summary_index"),
+    "reasoning_text": ("reasoning", "content_index"),
+    "refusal": ("message", "content_index"),
 }
-"""The type of the item by the part of an event's type that names what it brings."""
+"""By the part of an event's type that names what it brings: the type of the item, and the member with its
+place there."""
 
 
 def name_kind(kind: str) -> str:
     """Return the type of the item that an event is of, by the event's own; "" for other events."""
     part = kind.split(".")[1] if "." in kind else ""
-    return part if part.endswith("_call") else _KINDS.get(part, "")
+    return part if part.endswith("_call") else KINDS.get(part, ("",))[0]
 
 
 class Places:
@@ -49,19 +50,19 @@ class Places:
     def find(self, event: Json) -> int:
         """Return the index of the item that an event is of, which may begin with it."""
         index, kind = event.get("output_index"), get_text(event, "type")
-        if type(index) is int and index in self._kinds and kind != _DONE:
+        if type(index) is int and index in self._kinds and kind != DONE:
             return index
         item = get_object(event, "item")
         names = [get_text(event, "item_id"), get_text(item, "id"), get_text(item, "call_id")]
         item_kind = get_text(item, "type") or name_kind(kind)
         if type(index) is not int:
-            index = self._free if kind == _ADDED else self._guess(names, item_kind, kind)
-        self._announced = self._announced or kind == _ADDED
+            index = self._free if kind == ADDED else self._guess(names, item_kind, kind)
+        self._announced = self._announced or kind == ADDED
         self._kinds.setdefault(index, item_kind)
         for name in filter(None, names):
             if index not in (known := self._named.setdefault(name, [])):
                 known.append(index)
-        if kind == _DONE:
+        if kind == DONE:
             self._done.add(index)
         return index
 
@@ -76,7 +77,7 @@ class Places:
             index = known.pop(0) if known else self._free
             if index not in self._done:
                 unsaid.append(
-                    (self.find({"type": _DONE, "output_index": index, "item": item}), item)
+                    (self.find({"type": DONE, "output_index": index, "item": item}), item)
                 )
         return unsaid
 
@@ -92,8 +93,8 @@ class Places:
         alike = [index for index in sorted(self._kinds) if self._kinds[index] == item_kind]
         for found in (named, alike):
             if waiting := [index for index in found if index not in self._done]:
-                return waiting[0] if kind == _DONE else waiting[-1]
+                return waiting[0] if kind == DONE else waiting[-1]
         if named:
             return named[-1]
-        is_repeated = bool(alike) and kind.endswith(".done") and kind != _DONE
+        is_repeated = bool(alike) and kind.endswith(".done") and kind != DONE
         return alike[-1] if is_repeated else self._free
