@@ -107,9 +107,7 @@ def _check_item(where: str, item: Json, request: CompletionRequest) -> None:
 
 
 def _check_message(where: str, message: Json) -> None:
-    role = message.get("role")
-    if type(role) is not str or role not in ROLES:
-        fields.check_word(f"{where}.role", role, ROLES)
+    fields.check_word(f"{where}.role", message.get("role"), ROLES)
     if message.get("content") is None:
         raise fields.missing(f"{where}.content")
 

@@ -127,7 +127,11 @@ def _maybe_untag(item: Json, tag: str) -> Json | None:
     if item.get("type") == "reasoning":
         return None  # the provider kept nothing of it: it would not find it by its id
     if isinstance(parts, list) and any(map(_is_tagged, parts)):
-        kept = [_untag_part(part, tag) for part in parts if _may_read(part, tag)]
+        kept = [
+            {**part, KEY: part[KEY].removeprefix(tag)} if _is_tagged(part) else part
+            for part in parts
+            if not _is_tagged(part) or part[KEY].startswith(tag)
+        ]
         return {**item, "content": kept} if kept else None
     return item
 
@@ -135,14 +139,6 @@ def _maybe_untag(item: Json, tag: str) -> Json | None:
 def _is_tagged(part: object) -> bool:
     """Return whether a part, such as what one agent says to another, was sealed behind this gateway."""
     return isinstance(part, dict) and str(part.get(KEY)).startswith(ANY_TAG)
-
-
-def _may_read(part: Any, tag: str) -> bool:
-    return not _is_tagged(part) or part[KEY].startswith(tag)
-
-
-def _untag_part(part: Any, tag: str) -> Any:
-    return {**part, KEY: part[KEY].removeprefix(tag)} if _is_tagged(part) else part
 
 
 def strip_tools(body: Json, target: Target) -> Json:

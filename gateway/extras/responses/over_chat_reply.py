@@ -14,13 +14,13 @@ from gateway.dialects.wire.customs import read_input
 from gateway.dialects.wire.fields import split_data_url
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
+from gateway.extras.responses.caller import ID_PREFIX
 from gateway.extras.responses.compaction import asks_summary, make_summary
 from gateway.extras.responses.over_chat_tools import ToolName, read_tool_names
 from gateway.extras.responses.stream import make_usage
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
-RESPONSE_PREFIX: Final = "resp_"
 SUMMARY_PREFIX: Final = "cmp"
 
 _UNCUT: Final = ("image_generation_call", "reasoning")
@@ -134,7 +134,7 @@ def make_response(
     body = context.request.body
     ended: Status = "incomplete" if reason else "completed"
     return {
-        "id": RESPONSE_PREFIX + context.request_id,
+        "id": ID_PREFIX + context.request_id,
         "object": "response",
         "created_at": context.created,
         "status": "in_progress" if usage is None else ended,

@@ -13,13 +13,13 @@ from hashlib import sha256
 from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
+from gateway.dialects.translate.pivot import read_parallel
 from gateway.dialects.translate.schemas import shape_root
+from gateway.dialects.wire.call_ids import MAX_NAME_CHARS
 from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.records import Json, Target
 
-MAX_NAME_CHARS: Final = 64
-"""Characters of a function's name: OpenAI's own limit, which a namespace in front may exceed."""
 _DIGEST_CHARS: Final = 8
 """Characters of the digest that keeps shortened names distinct: enough for one request."""
 
@@ -53,7 +53,8 @@ def translate_tools(body: Field, target: Target) -> Json:
     made: Json = {}
     if tools:
         made["tools"] = [_translate_tool(namespace, tool) for namespace, tool in tools]
-        made |= _read_parallel(body["parallel_tool_calls"])
+        if (parallel := read_parallel(body)) is not None:
+            made["parallel_tool_calls"] = parallel
     if choice.value is not None:
         can_search = search is not None and is_search(choice, target)
         made["tool_choice"] = SEARCH_CHOICE if can_search else _translate_choice(choice)
@@ -143,14 +144,6 @@ def _maybe_search(body: Field, target: Target) -> Json | None:
                 filters = tool["filters"]
                 return make_search(tool, tool if filters.value is None else filters, target)
     return None
-
-
-def _read_parallel(parallel: Field) -> Json:
-    if parallel.value is None:
-        return {}
-    if not isinstance(parallel.value, bool):
-        raise parallel.wrong_type("a boolean")
-    return {"parallel_tool_calls": parallel.value}
 
 
 def _translate_choice(choice: Field) -> object:

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from gateway.base.money import Tokens
 from gateway.dialects.translate import first_choice
 from gateway.dialects.translate.first_choice import Kind
+from gateway.dialects.wire.call_ids import MAX_NAME_CHARS
 from gateway.dialects.wire.customs import MAX_OPENING_CHARS, InputDecoder, read_input
 from gateway.dialects.wire.halves import mend_halves
 from gateway.dialects.wire.records import CompletionRequest, ReplyUsage, Target
@@ -26,12 +27,7 @@ from gateway.extras.responses.over_chat_conversation import DROPPED_ITEMS
 from gateway.extras.responses.over_chat_reply import make_part
 from gateway.extras.responses.over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
 from gateway.extras.responses.over_chat_stream import FORMS, ResponseWriter
-from gateway.extras.responses.over_chat_tools import (
-    MAX_NAME_CHARS,
-    ToolName,
-    flatten_name,
-    read_tool_names,
-)
+from gateway.extras.responses.over_chat_tools import ToolName, flatten_name, read_tool_names
 from tests.dialects.chat.kit import (
     MODEL,
     REPORTED,
