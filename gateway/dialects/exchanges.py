@@ -108,10 +108,7 @@ class Exchange:
         Raises GatewayError for a provider's error, and for what is no reply and tells no usage.
         """
         upstream, text = self.upstream, body.strip()
-        try:
-            reply, made = self._read_and_meter(text, context)
-        except UndeliverableReply as error:
-            return _charge_unread(error, context)
+        reply, made = self._read_and_meter(text, context)
         if made.failure is not None:
             return made
         try:
@@ -135,10 +132,7 @@ class Exchange:
         """
         upstream, text = self.upstream, body.strip()
         assert isinstance(upstream, EventUpstream)
-        try:
-            reply, made = self._read_and_meter(text, context)
-        except UndeliverableReply as error:
-            return _charge_unread(error, context)
+        reply, made = self._read_and_meter(text, context)
         if upstream.check_reply(reply):
             try:
                 made.body = upstream.replay_reply(text, reply)
@@ -154,9 +148,13 @@ class Exchange:
     def _read_and_meter(self, text: bytes, context: ReplyContext) -> tuple[Json, Reply]:
         """Read a JSON reply and its charge; what the caller gets is still missing."""
         upstream, expected = self.upstream, context.expected
-        reply, failure = self._parse(text)
+        try:
+            reply, failure = self._parse(text)
+            if failure is not None:
+                failure = _require_usage(failure, upstream.find_usage(reply))
+        except UndeliverableReply as error:
+            return {}, _charge_unread(error, context)
         if failure is not None:
-            failure = _require_usage(failure, upstream.find_usage(reply))
             report = upstream.read_report(reply, expected)
             return reply, Reply(b"", meter(report, 0, expected, complete=True), failure)
         whole = upstream.is_whole(reply)
