@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final, get_args
 
 from gateway.base.errors import BadRequest
@@ -65,21 +64,22 @@ def rename(
     if found is None:
         return error
     names = outer.names.get(found[0], (found[0],))
-    name = next((one for one in names if one.partition(".")[0] in body), names[0])
+    own = next((one for one in names if one.partition(".")[0] in body), names[0])
+    name = own
+
+    def refuses(part: object) -> bool:
+        """Return whether a part of the field alone is refused for the same reason."""
+        try:
+            ask({own: part})
+        except BadRequest as other:
+            return _give_reason(other) == _give_reason(error)
+        return False
+
     if found[0] == CONVERSATION != error.param:
-        for step in _find(body.get(name), partial(_refuses, ask, error, name)):
+        for step in _find(body.get(own), refuses):
             name += f".{step}" if isinstance(step, str) else outer.item_name.format(step)
     message = error.message.replace(f"'{error.param}'", f"'{name}'")
     return BadRequest(message, param=name, code=error.code, detail_code=error.detail_code)
-
-
-def _refuses(ask: Callable[[Json], object], error: BadRequest, name: str, part: object) -> bool:
-    """Return whether a part of a field alone is refused for the same reason."""
-    try:
-        ask({name: part})
-    except BadRequest as other:
-        return _give_reason(other) == _give_reason(error)
-    return False
 
 
 def _give_reason(error: BadRequest) -> str:
