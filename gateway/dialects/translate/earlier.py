@@ -65,9 +65,6 @@ def pair_calls(messages: list[Json]) -> list[tuple[int, Json]]:
     waiting: dict[str, list[tuple[int, Json]]] = {}
     """Calls without a result, by id: the group of each, and what to say if none comes."""
     for place, message in enumerate(messages):
-        if message.get("role") not in _WITH_CALLS:
-            groups.append([(place, message)])
-            continue
         key = _find_answered(message)
         if key is None:
             groups.append([(place, message)])
@@ -91,10 +88,6 @@ def _answer(groups: list[list[tuple[int, Json]]], calls: list[tuple[int, Json]])
     for here, absent in calls:
         group = groups[here]
         group.append((group[0][0], absent))
-
-
-_WITH_CALLS: Final = ("assistant", "function", "tool")
-"""The roles of messages that have calls or results."""
 
 
 def _find_answered(message: Json) -> str | None:
