@@ -134,18 +134,16 @@ def _shape(block: object, ids: HistoryIds) -> object:
             if not (isinstance(one, dict) and one.get("encrypted_index") == "")
         ]
         return block if len(kept) == len(citations) else {**block, "citations": kept or None}
-    kind = block.get("type")
-    key = "id" if kind == "tool_use" else "tool_use_id" if kind == "tool_result" else ""
-    identity = block.get(key) if key else None
-    if not isinstance(identity, str):
-        return block
     edits: Json
-    if key == "tool_use_id":
-        edits = {key: ids.write_result(identity)}
-    else:
-        edits = {
-            key: ids.write_call(identity),
-            "name": ids.write_name(get_text(block, "name")),
-            "input": shape_input(block.get("input")),
-        }
+    match block:
+        case {"type": "tool_use", "id": str(identity)}:
+            edits = {
+                "id": ids.write_call(identity),
+                "name": ids.write_name(get_text(block, "name")),
+                "input": shape_input(block.get("input")),
+            }
+        case {"type": "tool_result", "tool_use_id": str(identity)}:
+            edits = {"tool_use_id": ids.write_result(identity)}
+        case _:
+            return block
     return block if edits.items() <= block.items() else {**block, **edits}

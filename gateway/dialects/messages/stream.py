@@ -245,18 +245,11 @@ def _read_iterations(usage: Json, *, hour: bool) -> Reported:
     )
     found = [_read_tokens(one, hour=hour) for one in counted]
     # With compaction the plain counts leave some iterations out, so the larger count is right.
-    top, total = found[0].tokens, Tokens()
-    for one in found[1:]:
-        for name in _COUNTS:
-            setattr(total, name, getattr(total, name) + getattr(one.tokens, name))
+    top, *parts = (one.tokens for one in found)
+    total = Tokens(**{name: sum(getattr(one, name) for one in parts) for name in _COUNTS})
+    tokens = Tokens(**{name: max(getattr(top, name), getattr(total, name)) for name in _COUNTS})
     writes = max(top, total, key=lambda one: one.cache_write + one.cache_write_1h)
-    tokens = Tokens(
-        max(top.input, total.input),
-        max(top.cached_input, total.cached_input),
-        writes.cache_write,
-        max(top.output, total.output),
-        writes.cache_write_1h,
-    )
+    tokens.cache_write, tokens.cache_write_1h = writes.cache_write, writes.cache_write_1h
     has_input = all(one.has_input for one in found)
     has_output = all(one.has_output for one in found)
     return Reported(tokens, has_input, has_output, guessed=any(one.guessed for one in found))
