@@ -151,9 +151,8 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
             _PART.check(f"{where}[{index}]", part)
             if kind not in _PART.known:
                 check_spelling(f"{where}[{index}]", part, kind)
-            add_others(
-                request, part, _PART_NAMES
-            )  # beside its text, where some providers look, too
+            # Beside its text, where some providers look, too.
+            add_others(request, part, _PART_NAMES)
         if kind in _MESSAGES_BLOCKS:
             raise _refuse_messages(f"{where}[{index}]")
         if kind not in _TEXT_PARTS:

@@ -55,8 +55,8 @@ def _nest(tool: Json) -> Json:
     kind, beside = tool["type"], {name: tool[name] for name in _BESIDE if name in tool}
     held = {name: tool[name] for name in tool if name not in beside}
     match held.get("format"):
-        case {"type": "grammar", "definition": _, **rest}:
-            grammar = {**rest, "definition": held["format"]["definition"]}
+        case {"type": "grammar", "definition": definition, **rest}:
+            grammar = {**rest, "definition": definition}
             held["format"] = {"type": "grammar", "grammar": grammar}
         case _:
             pass

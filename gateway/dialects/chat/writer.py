@@ -58,8 +58,6 @@ SEARCH_OPTIONS: Final = "web_search_options"
 SEARCH_CHOICE: Final[Json] = {"type": WEB_SEARCH}
 """The `tool_choice` of the search."""
 _DOMAINS: Final = ("allowed_domains", "blocked_domains")
-_COPIED: Final = ("search_context_size",)
-_COPIED_ON: Final = (*_COPIED, "max_uses")
 
 
 def is_search(tool: Field, target: Target) -> bool:
@@ -72,7 +70,7 @@ def make_search(tool: Field, filters: Field, target: Target) -> Json:
 
     Raises BadRequest for domains that a chat provider would search beyond.
     """
-    copied = _COPIED_ON if target.is_pivot else _COPIED
+    copied = ("search_context_size", *(("max_uses",) if target.is_pivot else ()))
     made = {name: tool.get(name) for name in copied if tool.get(name) is not None}
     if (location := tool["user_location"]).value is not None:
         where = {name: said for name, said in location.read_object().items() if name != "type"}

@@ -163,9 +163,8 @@ def name_members(schema: Json) -> Json:
     kept = {name: one for name, one in properties.items() if name not in odd}
     made = {**schema, "properties": kept}
     made.pop("additionalProperties", None)
-    required = [name for name in get_list(schema, "required") if name not in odd]
     if "required" in schema:
-        made["required"] = required
+        made["required"] = [name for name in get_list(schema, "required") if name not in odd]
     told = dumps_lenient({name: properties[name] for name in odd}).decode()
     needed = [name for name in get_list(schema, "required") if name in odd]
     also = f" Needed are: {dumps_lenient(needed).decode()}." if needed else ""

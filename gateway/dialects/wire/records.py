@@ -37,21 +37,8 @@ History = Literal["any", "mistral", "openai"]
 """The earlier turns that a chat upstream accepts: all, or only turns that a strict vendor could have
 made."""
 SAMPLING: Final = frozenset(
-    {
-        "frequency_penalty",
-        "logit_bias",
-        "logprobs",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "seed",
-        "stop",
-        "stop_sequences",
-        "store",
-        "temperature",
-        "top_k",
-        "top_logprobs",
-        "top_p",
-    }
+    {"frequency_penalty", "logit_bias", "logprobs", "parallel_tool_calls", "presence_penalty"}
+    | {"seed", "stop", "stop_sequences", "store", "temperature", "top_k", "top_logprobs", "top_p"}
 )
 """Fields that a model's `leave_out` can name."""
 DEMO: Final = "demo"
