@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.usage import Reported, meter
-from gateway.dialects.translate.composed import Translation
 from gateway.dialects.wire.base import Caller, EventUpstream, StreamingUpstream, Upstream
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
@@ -20,7 +19,7 @@ from gateway.dialects.wire.jsonbytes import (
     refuse_elements,
 )
 from gateway.dialects.wire.passing import find_last_usage, read_outer_events
-from gateway.dialects.wire.pipelines import Pipeline
+from gateway.dialects.wire.pipelines import EventWriter, Pipeline
 from gateway.dialects.wire.records import (
     CompletionRequest,
     Json,
@@ -52,6 +51,21 @@ _TOO_LARGE: Final = "The upstream provider's reply is too large."
 def looks_like_json(data: bytes) -> bool:
     """Return whether a body's first bytes begin a JSON object or array, as no line of a stream does."""
     return data.lstrip()[:1] in (b"{", b"[")
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A translation between a caller's dialect and an upstream's: two functions, and streams."""
+
+    translate_request: Callable[[CompletionRequest, Target], Json]
+    """Writes the upstream's request. Raises BadRequest for content that cannot be carried over."""
+    translate_reply: Callable[[Json, ReplyContext, ReplyUsage], Json]
+    """Writes the caller's reply. Raises UpstreamError for content that no reply can hold."""
+    open_writer: Callable[[ReplyContext], EventWriter]
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The caller's names of the upstream's fields, if they differ. Of several, the first present one."""
+    item_name: str = "[{}]"
+    """The form in which the caller's errors name an item of an array."""
 
 
 @dataclass(frozen=True, slots=True)

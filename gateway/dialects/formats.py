@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.exchanges import Exchange
+from gateway.dialects.exchanges import Exchange, Translation
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream
 from gateway.dialects.translate import chat_over_messages_reply as over_messages_reply
 from gateway.dialects.translate import chat_over_messages_request as over_messages_request
 from gateway.dialects.translate import messages_over_chat_reply as message_reply
 from gateway.dialects.translate import messages_over_chat_request as message_request
-from gateway.dialects.translate.composed import Translation, compose
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.records import DEMO
 
 Translations = Mapping[tuple[str, str], Translation]
 """Keys are the names of the caller's dialect and the upstream's."""
+Compose = Callable[[Translation, Translation, tuple[Caller, EventUpstream]], Translation]
+"""Joins the translation from a caller's dialect to the pivot's and that to an upstream's; told the pivot's own."""
 Exchanges = Mapping[str, Mapping[str, Exchange]]
 """Keys are the name of the caller's dialect, then a provider's `dialect`."""
 
@@ -39,6 +40,8 @@ class Formats:
     translations: Translations = field(default_factory=dict)
     services: Sequence[Exchange] = ()
     """The exchanges of models without conversations, for providers with OpenAI's paths."""
+    compose: Compose | None = None
+    """Makes the pairs without a translation of their own; None leaves them out."""
     unserved: Mapping[str, str] = field(default_factory=dict)
     """Paths that are not served, and what to use instead; `...` stands for all paths below."""
 
@@ -49,6 +52,7 @@ class Formats:
             upstreams={**self.upstreams, **other.upstreams},
             translations={**self.translations, **other.translations},
             services=(*self.services, *other.services),
+            compose=self.compose or other.compose,
             unserved={**self.unserved, **other.unserved},
         )
 
@@ -74,8 +78,9 @@ class Formats:
             return found
         outer = self.translations.get((caller, PIVOT))
         inner = self.translations.get((PIVOT, upstream))
-        pivot = self.callers[PIVOT], self.upstreams[PIVOT]
-        return compose(outer, inner, pivot) if outer and inner else None
+        if not (self.compose and outer and inner):
+            return None
+        return self.compose(outer, inner, (self.callers[PIVOT], self.upstreams[PIVOT]))
 
 
 _CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": MessagesCaller()}

@@ -6,5 +6,4 @@ pivot         what two translations share: from chat callers, to chat upstreams
 first_choice  what of a chat reply the translations read, in order
 earlier       earlier turns that other vendors would refuse: as text, and calls with their results
 schemas       schemas of tools and replies, as vendors take them
-composed      two translations in a row, through chat, where there is no direct one
 """

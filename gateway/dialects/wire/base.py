@@ -8,8 +8,8 @@
     Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
 
 Dialects derive from `Caller`, `EventUpstream` and `EventReader`, whose methods do what OpenAI's APIs do,
-unless they are abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation
-(in `composed`) if they differ.
+unless they are abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a `Translation` if
+they differ.
 """
 
 from __future__ import annotations

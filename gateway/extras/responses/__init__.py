@@ -1,7 +1,7 @@
 """The Responses dialect (OpenAI's), without the responses that OpenAI stores: `recall` keeps those.
 
 `/v1/responses` is served over providers of every dialect, and providers with `dialect = "responses"` serve
-callers of every dialect. Without it neither is there. Pairs with Messages are composed with chat in between.
+callers of every dialect. Without it neither is there. Pairs with Messages are composed (`pairs`).
 
 counts    where tokens are counted: its path
 caller    what callers send, and the errors they get
@@ -32,8 +32,8 @@ _WHOLE = "send the whole conversation as POST /v1/responses"
 
 
 def _find_formats() -> Formats:
+    from gateway.dialects.exchanges import Translation
     from gateway.dialects.formats import Formats
-    from gateway.dialects.translate.composed import Translation
     from gateway.extras.responses import (
         chat_reply,
         chat_request,
@@ -75,6 +75,7 @@ def _add_to_count_tokens() -> object:
 
 
 EXTRA = Extra(
+    needs=("pairs",),
     adds={"count_tokens": _add_to_count_tokens},
     dialects={
         "responses": Dialect("OpenAI's newer one", is_openai_like=True, others="openai_responses")

@@ -20,8 +20,8 @@ from gateway.base.errors import GatewayError, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported, count_text, read_count
 from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
+from gateway.dialects.exchanges import Translation
 from gateway.dialects.formats import Formats
-from gateway.dialects.translate.composed import Translation
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.jsonbytes import dumps_lenient

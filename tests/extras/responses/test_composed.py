@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.dialects.translate.test_composed import refuse
+from tests.extras.pairs.test_composed import refuse
 from tests.support.rows import each_row
 
 

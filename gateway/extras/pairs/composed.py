@@ -1,4 +1,4 @@
-"""Translations, and two of them in a row for pairs of dialects without a direct translation.
+"""Two translations in a row, for pairs of dialects without a direct one.
 
 A caller's dialect is translated to the pivot's, and that to the upstream's: requests twice, replies
 back twice. In streams, the bytes that the inner translation writes are fed to the outer one. The tokens
@@ -12,11 +12,12 @@ each step halves the rest, so this takes about as long as the request itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, get_args
 
 from gateway.base.errors import BadRequest
+from gateway.dialects.exchanges import Translation
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.pipelines import EventWriter
@@ -29,22 +30,6 @@ from gateway.dialects.wire.records import (
     Target,
 )
 from gateway.dialects.wire.stream import TranslatedStream
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """A translation between a caller's dialect and an upstream's: two functions, and streams."""
-
-    translate_request: Callable[[CompletionRequest, Target], Json]
-    """Writes the upstream's request. Raises BadRequest for content that cannot be carried over."""
-    translate_reply: Callable[[Json, ReplyContext, ReplyUsage], Json]
-    """Writes the caller's reply. Raises UpstreamError for content that no reply can hold."""
-    open_writer: Callable[[ReplyContext], EventWriter]
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The caller's names of the upstream's fields, if they differ. Of several, the first present one."""
-    item_name: str = "[{}]"
-    """The form in which the caller's errors name an item of an array."""
-
 
 CONVERSATION: Final = "messages"
 """The pivot's field of the conversation."""

@@ -11,9 +11,9 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.translate.composed import compose
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.records import CompletionRequest, Target
+from gateway.extras.pairs.composed import compose
 from tests.support.formats import CALLERS, TRANSLATIONS, UPSTREAMS
 from tests.support.rows import told_together
 
