@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -57,9 +57,10 @@ def build(kind: str, value: Any, module: str) -> Any:
     """Make a value of what an annotation in a module names."""
     kind = kind.removesuffix(" | None")
     if kind == "bytes":
-        return value.encode("latin-1")
+        return None if value is None else value.encode("latin-1")
     if kind == "int" and isinstance(value, str):
-        return to_unix_ms(datetime.fromisoformat(value))
+        found = datetime.fromisoformat(value)
+        return to_unix_ms(found if found.tzinfo else found.replace(tzinfo=UTC))
     if kind.startswith("tuple[") and isinstance(value, list):
         inner = kind.removeprefix("tuple[").removesuffix(", ...]")
         return tuple(build(inner, one, module) for one in value)

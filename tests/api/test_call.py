@@ -12,8 +12,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from gateway.api.call import Call, find_code
-from gateway.base.errors import BadRequest
+from gateway.api.call import Call
 from gateway.base.money import Tokens
 from gateway.base.times import HOUR_MS
 from gateway.base.usage import MissingUsages
@@ -21,20 +20,6 @@ from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.server.log import AccessLog, describe_call
 from tests.support import records
-from tests.support.rows import each_row
-
-
-@each_row(
-    ("code", "found"),
-    [
-        ("context_length_exceeded", "context_length_exceeded"),
-        (None, "invalid_request_error"),
-        ("Tell me a secret", "invalid_request_error"),
-        ("x" * 41, "invalid_request_error"),
-    ],
-)
-def test_a_code_that_is_any_text_is_not_kept(code: str | None, found: str) -> None:
-    assert find_code(BadRequest("M", code=code)) == found
 
 
 def make_call(**facts: Any) -> Call:

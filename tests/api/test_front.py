@@ -19,7 +19,6 @@ from gateway.api.front import make_front, render_error
 from gateway.api.paths import UNSERVED, explain_path, refuse_method
 from gateway.api.routes import add_api, make_routes
 from gateway.api.state import MAX_FAILURES, Gateway
-from gateway.api.wire import choose_caller
 from gateway.base.errors import (
     GatewayError,
     InternalError,
@@ -196,24 +195,6 @@ async def test_the_dialect_is_that_of_the_path(stage: Stage, pieces: tuple[bytes
                 call.status = 0
         await call.send(pieces[-1])
         check_messages_error(await call.read_all(), 400, "invalid_request_error")
-
-
-@each_row(
-    ("head", "dialect"),
-    [
-        (b"", "chat"),
-        (b"GET /v1/models HTTP/1.1\r\nAnthropic-Version: 1\r\nA b: c", "messages"),
-        (b"GET /v1/models HTTP/1.1\r\nA: /v1/messages\r\n", "chat"),
-        (b"POST /v1/messages/count_tokens HTTP/1.1\r\n", "messages"),
-        (b"POST /v1/messages_ HTTP/1.1\r\n", "chat"),
-        (b"POST http://gateway.test/v1/messages HTTP/1.1\r\n", "messages"),
-        (b"GET /v1/key HTTP/1.1\r\nHost: x\r\n\r\nPOST /v1/messages", "messages"),
-        ((b"GET /v1/messages/" + LONG)[:HEAD_BYTES], "messages"),
-        (b"\xff\xfe /v1/mess\xff", "chat"),
-    ],
-)
-def test_a_dialect_is_told_from_the_beginning_of_a_head(head: bytes, dialect: str) -> None:
-    assert choose_caller(head).name == dialect
 
 
 def test_the_latest_failures_are_kept() -> None:

@@ -22,7 +22,6 @@ from gateway.api.lifecycle import (
     VERDICTS,
     Ending,
     Last,
-    Leaving,
     Lifecycle,
     Owed,
     Phase,
@@ -39,17 +38,11 @@ from gateway.base.errors import (
     UpstreamError,
 )
 from tests.api.lives.life import Report, play_lives
+from tests.api.plain import make_life
 from tests.support.records import make_call
 from tests.support.rows import each_row
 
 LIVING = [phase for phase in Phase if phase is not Phase.ENDED]
-
-
-def make_life(*phases: Phase) -> Lifecycle:
-    life = Lifecycle()
-    for phase in phases:
-        life.advance(phase)
-    return life
 
 
 @each_row(
@@ -86,32 +79,8 @@ def test_nothing_is_owed_where_nothing_came_and_the_caller_hears_of_a_failure() 
             assert last is (Last.REPLY if ending is Ending.COMPLETE else Last.ERROR)
 
 
-@each_row(
-    ("steps", "is_possible"),
-    [
-        ("SENT ANSWERED STREAMING", True),
-        ("SENT ADMITTED SENT ANSWERED", True),
-        ("SENT SENT ANSWERED", True),
-        ("ANSWERED", False),
-        ("STREAMING", False),
-        ("ENDED", False),
-        ("SENT STREAMING", False),
-        ("SENT ANSWERED SENT", False),
-        ("SENT ANSWERED ADMITTED", False),
-        ("SENT ANSWERED STREAMING ANSWERED", False),
-    ],
-)
-def test_a_request_goes_on_by_steps_that_are_possible(steps: str, *, is_possible: bool) -> None:
-    phases = [Phase[one] for one in steps.split()]
-    if is_possible:
-        assert make_life(*phases).phase is phases[-1]
-    else:
-        with pytest.raises(ValueError, match="cannot go from"):
-            make_life(*phases)
-
-
 def test_a_life_ends_once() -> None:
-    life = make_life(Phase.SENT)
+    life = make_life("SENT")
     life.end(Ending.FAILED, head_sent=False)
     with pytest.raises(LookupError):
         life.end(Ending.SHUTDOWN, head_sent=False)
@@ -119,54 +88,35 @@ def test_a_life_ends_once() -> None:
         life.advance(Phase.ANSWERED)
 
 
-@each_row(
-    ("steps", "drains", "finished", "leaving"),
-    [
-        ((), True, False, Leaving.STOP),
-        ((Phase.SENT,), True, False, Leaving.READ_ON),
-        ((Phase.SENT,), False, False, Leaving.STOP),
-        ((Phase.SENT, Phase.ANSWERED), False, True, Leaving.READ_USAGE),
-        ((Phase.SENT, Phase.ANSWERED), True, True, Leaving.READ_ON),
-    ],
-)
-def test_a_caller_that_leaves(
-    steps: tuple[Phase, ...], leaving: Leaving, *, drains: bool, finished: bool
-) -> None:
-    life = make_life(*steps)
-    life.pipeline = cast("Any", SimpleNamespace(finished=finished))
-    assert life.leave(drains=drains) is leaving
-    assert life.caller_gone
-
-
 @each_row(("has_reply", "owed"), [(True, Owed.USAGE), (False, Owed.NOTHING)])
 def test_a_reply_that_was_read_is_owed_for_although_a_shutdown_comes(
     owed: Owed, *, has_reply: bool
 ) -> None:
     """The caller of it has left, and the provider made it."""
-    life = make_life(Phase.SENT, Phase.ANSWERED)
+    life = make_life("SENT ANSWERED")
     life.caller_gone, life.has_reply = True, has_reply
     assert life.end(Ending.SHUTDOWN, head_sent=False).owed is owed
 
 
 @each_row("ending", OUTCOMES)
 def test_the_status_is_the_errors_own_until_the_head_is_sent(ending: Ending) -> None:
-    before = make_life(Phase.SENT).end(ending, head_sent=False)
+    before = make_life("SENT").end(ending, head_sent=False)
     assert before.outcome == OUTCOMES[ending]
     assert before.status == (200 if ending is Ending.COMPLETE else None)
-    after = make_life(Phase.SENT).end(ending, head_sent=True)
+    after = make_life("SENT").end(ending, head_sent=True)
     assert after.status == 200
 
 
 @each_row(("head_sent", "status"), [(False, 499), (True, 200)])
 def test_a_caller_that_left_is_recorded_as_such(status: int, *, head_sent: bool) -> None:
-    life = make_life(Phase.SENT)
+    life = make_life("SENT")
     life.leave(drains=False)
     verdict = life.end(Ending.ABANDONED, head_sent=head_sent)
     assert (verdict.outcome, verdict.status) == ("caller_left", status)
 
 
 def test_a_charge_that_cannot_be_committed_is_withdrawn_unless_a_stream_delivered_it() -> None:
-    verdict = make_life(Phase.SENT).end(Ending.COMPLETE, head_sent=False)
+    verdict = make_life("SENT").end(Ending.COMPLETE, head_sent=False)
     json_reply = lose_charge(verdict, 503, stream=False)
     assert (json_reply.outcome, json_reply.status) == ("ledger_error", 503)
     assert (json_reply.owed, json_reply.last) == (Owed.NOTHING, Last.ERROR)

@@ -8,7 +8,6 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.base.errors import RateLimited
 from gateway.base.money import Price, Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import DAY_MS, to_unix_ms
@@ -17,7 +16,6 @@ from gateway.ledger.budget_records import (
     Allowance,
     Budget,
     Period,
-    Span,
     Spending,
     find_span,
     refuse_spent,
@@ -29,10 +27,9 @@ from gateway.ledger.call_records import (
     Receipt,
     describe_receipt,
 )
-from gateway.ledger.key_records import KeyTerms, refuse_concurrency, refuse_requests, refuse_tokens
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
-from tests.ledger.contract.kit import NOW_MS, settlement
-from tests.support.rows import each_row
+from tests.ledger.contract.kit import NOW_MS
 
 
 def test_a_refusal_has_one_word_for_programs() -> None:
@@ -59,22 +56,6 @@ def test_a_key_lives_until_it_is_revoked_or_expires() -> None:
     assert Key("k", account, terms, Line("k")).is_live(NOW_MS - 1)
     assert not Key("k", account, terms, Line("k")).is_live(NOW_MS)
     assert not Key("k", account, KeyTerms(), Line("k"), revoked_ms=NOW_MS + 1).is_live(NOW_MS)
-
-
-@each_row(
-    ("outcome", "cost_nano", "is_posted"),
-    [
-        ("complete", 0, True),
-        ("complete", 1, True),
-        ("caller_left", 1, True),
-        ("caller_left", 0, False),
-        ("upstream_error", 0, False),
-    ],
-)
-def test_a_cost_or_a_complete_reply_is_a_charge(
-    outcome: Outcome, cost_nano: int, is_posted: bool
-) -> None:
-    assert settlement(cost_nano, outcome=outcome).is_posted == is_posted
 
 
 def test_a_list_of_models_allows_no_others() -> None:
@@ -129,31 +110,6 @@ def at(text: str) -> int:
     return to_unix_ms(datetime.fromisoformat(text).replace(tzinfo=UTC))
 
 
-@each_row(
-    ("period", "moment", "first", "next_"),
-    [
-        ("day", "2026-05-14T00:00", "2026-05-14", "2026-05-15"),
-        ("day", "2026-05-14T23:59:59.999", "2026-05-14", "2026-05-15"),
-        ("day", "2026-12-31T12:00", "2026-12-31", "2027-01-01"),
-        ("day", "2028-02-28T12:00", "2028-02-28", "2028-02-29"),
-        ("week", "2026-05-18T00:00", "2026-05-18", "2026-05-25"),  # a Monday
-        ("week", "2026-05-17T23:59:59.999", "2026-05-11", "2026-05-18"),  # a Sunday
-        ("week", "2026-12-31T12:00", "2026-12-28", "2027-01-04"),  # over the year's end
-        ("week", "2027-01-03T12:00", "2026-12-28", "2027-01-04"),
-        ("week", "1970-01-01T00:00", "1969-12-29", "1970-01-05"),  # a Thursday
-        ("month", "2026-02-01T00:00", "2026-02-01", "2026-03-01"),
-        ("month", "2028-02-29T23:59:59.999", "2028-02-01", "2028-03-01"),  # a leap year
-        ("month", "2026-01-31T12:00", "2026-01-01", "2026-02-01"),
-        ("month", "2026-12-31T23:59:59.999", "2026-12-01", "2027-01-01"),
-        ("month", "2027-01-01T00:00", "2027-01-01", "2027-02-01"),
-    ],
-)
-def test_a_period_begins_and_ends_at_midnight_in_utc(
-    period: Period, moment: str, first: str, next_: str
-) -> None:
-    assert find_span(period, at(moment)) == Span(at(first), at(next_))
-
-
 @given(period=st.sampled_from(get_args(Period)), at_ms=st.integers(0, LATEST_MS))
 def test_periods_follow_each_other_without_a_gap(period: Period, at_ms: int) -> None:
     span = find_span(period, at_ms)
@@ -164,48 +120,6 @@ def test_periods_follow_each_other_without_a_gap(period: Period, at_ms: int) -> 
     assert not span.contains(span.ends_ms)
     first = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=span.first_day)
     assert {"day": True, "week": first.weekday() == 0, "month": first.day == 1}[period]
-
-
-@each_row(
-    ("refusal", "message", "kind", "seconds"),
-    [
-        (
-            refuse_requests("key", 5, 7.25),
-            "This key may make 5 requests per minute. Try again in 7.2 s.",
-            "requests",
-            7.25,
-        ),
-        (
-            refuse_tokens("account", 100, 250, 30.0),
-            (
-                "This account may use 100 tokens per minute and this request takes about 250."
-                " Try again in 30.0 s."
-            ),
-            "tokens",
-            30.0,
-        ),
-        (
-            refuse_concurrency("key", 3),
-            (
-                "This key has 3 requests in flight, as many as it may have at once."
-                " Wait for one to finish."
-            ),
-            "requests",
-            1.0,
-        ),
-        (
-            refuse_concurrency("account", 4, "its share"),
-            "This account has 4 requests in flight, its share. Wait for one to finish.",
-            "requests",
-            1.0,
-        ),
-    ],
-)
-def test_a_refusal_names_the_limit_and_the_wait(
-    refusal: RateLimited, message: str, kind: str, seconds: float
-) -> None:
-    assert (refusal.message, refusal.type) == (message, kind)
-    assert (refusal.status, refusal.retry_after_seconds) == (429, seconds)
 
 
 def test_every_outcome_has_words_and_someone_who_ended_it() -> None:

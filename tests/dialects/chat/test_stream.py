@@ -144,23 +144,6 @@ def read(*chunks: Json, n: int = 1) -> ChatReader:
     return reader
 
 
-@each_row(
-    ("rest", "ends"),
-    [
-        (b"data: [DONE]\n", True),
-        (b"data: [DONE]\r\n", True),
-        (b"data: [DONE]", False),
-        (b"data: [DONE]      \ndata: [DONE]", True),
-        (b"data: [DONE]x\n", False),
-        (b"data: [DO", False),
-        (b": comment\n", False),
-    ],
-)
-def test_done_ends_a_stream_with_its_line(rest: bytes, *, ends: bool) -> None:
-    """Some upstreams keep the connection open behind it."""
-    assert ChatReader(make_context()).is_end(rest) is ends
-
-
 def test_a_chunk_without_choices_brings_none() -> None:
     reader = ChatReader(make_context())
     for one in (chunk(), {"choices": None}, {}):

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.wire import halves
-from gateway.dialects.wire.fields import Field, Fields, dump_request, read_body
+from gateway.dialects.wire.fields import Field, dump_request
 from gateway.dialects.wire.records import CompletionRequest, Target
 from tests.dialects.chat.kit import make_dice
 from tests.documents import FIELDS
@@ -45,21 +45,6 @@ def refuse(read: Callable[[], object]) -> BadRequest:
     with pytest.raises(BadRequest) as refused:
         read()
     return refused.value
-
-
-@each_row(
-    ("data", "said"),
-    [
-        (b" \n", "empty"),
-        (b"", "is empty; send a JSON object"),
-        (b'{"a": 1,\n "b": }', "(line 2, column 7)"),
-        (b"[1]", "not an array"),
-        (b"null", "not null"),
-        (b"1.5", "not a decimal number"),
-    ],
-)
-def test_a_body_that_is_no_object_is_refused(data: bytes, said: str) -> None:
-    assert said in refuse(lambda: read_body(data, Fields({}), ())).message
 
 
 def test_a_field_is_named_by_its_place() -> None:

@@ -138,44 +138,6 @@ def test_the_arguments_of_a_providers_calls_are_counted() -> None:
     assert made.metered.tokens.output > 0, "it was made, and is charged"
 
 
-@each_row(
-    ("text", "expected"),
-    [
-        (b'{"model":"a"}', b'{"model":"b"}'),
-        (b'{"model": "a"}', b'{"model": "b"}'),
-        (b'data: {"x":1,"model":"a"}\n\n', b'data: {"x":1,"model":"b"}\n\n'),
-        (b'{"m":{"model":"a"},"model":"a"}', b'{"m":{"model":"a"},"model":"b"}'),
-        (b'{"l":[{"model":"a"}],"model":"a"}', b'{"l":[{"model":"a"}],"model":"b"}'),
-        (b'{"model":"a","m":{"model":"a"}}', b'{"model":"b","m":{"model":"a"}}'),
-        (b'{"x\\"model":"a","model":"a"}', b'{"x\\"model":"a","model":"b"}'),
-        (b'{"t":"\\"model\\":\\"a\\"","model":"a"}', b'{"t":"\\"model\\":\\"a\\"","model":"b"}'),
-        (b'{"t":"{[","model":"a"}', b'{"t":"{[","model":"b"}'),
-        (b'{"t":"\\\\","model":"a"}', b'{"t":"\\\\","model":"b"}'),
-        (b'{"t":"\xff","model":"a"}', b'{"t":"\xff","model":"b"}'),
-        (b'{"t":"\\ud800","model":"a"}', b'{"t":"\\ud800","model":"b"}'),
-    ],
-)
-def test_only_the_top_level_string_changes(text: bytes, expected: bytes) -> None:
-    assert maybe_splice(text, "model", "a", "b") == expected
-
-
-@each_row(
-    "text",
-    [
-        b'{"model" : "a"}',
-        b'{"model":"\\u0061"}',
-        b'{"m":{"model":"a"}}',
-        b'{"l":[{"model":"a"}]}',
-        b'{"x\\"model":"a"}',
-        b"{}",
-        b"",
-        b'{"l":[' + b'{"model":"a"},' * 9 + b'{}],"model":"a"}',
-    ],
-)
-def test_what_cannot_be_found_is_left_to_the_caller(text: bytes) -> None:
-    assert maybe_splice(text, "model", "a", "b") is None
-
-
 def test_a_text_without_the_string_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """To read it takes time, for each form of the member and each of its places."""
     monkeypatch.setattr(jsonbytes, "maybe_loads", None)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gateway.base.errors import GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.dialects.wire.failures import make_failure, map_status
-from gateway.dialects.wire.records import Event
 from gateway.dialects.wire.sse import Carry, find_event_end, is_canonical, parse_event, render_event
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
@@ -93,33 +92,6 @@ def test_boundaries_are_those_of_a_reading_by_lines(parts: list[bytes]) -> None:
     assert [one for one in found if one.strip()] == [one for one in expected if one.strip()]
 
 
-@each_row(
-    ("block", "event"),
-    [
-        (b"data: a\n\n", Event("", b"a", (), canonical=True)),
-        (b"data: a\r\n\r\n", Event("", b"a", (), canonical=True)),
-        (b"data: a\r\r", Event("", b"a", (), canonical=True)),
-        (b"data:a\n\n", Event("", b"a", (), canonical=False)),
-        (b"data:  a \n\n", Event("", b" a ", (), canonical=True)),
-        (b"data\n\n", Event("", b"", (), canonical=False)),
-        (b"data: a\ndata: b\n\n", Event("", b"a\nb", (), canonical=False)),
-        (b"data: a\ndata\ndata:b\n\n", Event("", b"a\n\nb", (), canonical=False)),
-        (b"event: error\ndata: a\n\n", Event("error", b"a", (), canonical=False)),
-        (b"event:x\nid: 1\nretry: 9\ndata: a\n\n", Event("x", b"a", (), canonical=False)),
-        (b"event: ping\n\n", Event("ping", None, (), canonical=False)),
-        (b"id: 7\n\n", Event("", None, (), canonical=False)),
-        (b": one\n\n", Event("", None, (b": one",), canonical=False)),
-        (b":\n: two\ndata: a\n\n", Event("", b"a", (b":", b": two"), canonical=False)),
-        (b"Data: a\nDATA: b\n\n", Event("", None, (), canonical=False)),
-        (b"data: a: b\n\n", Event("", b"a: b", (), canonical=True)),
-        (b"event: \xff\ndata: \xff\n\n", Event("\ufffd", b"\xff", (), canonical=False)),
-        (b"\n\n", Event("", None, (), canonical=False)),
-    ],
-)
-def test_fields_of_a_block(block: bytes, event: Event) -> None:
-    assert parse_event(block) == event
-
-
 def test_carry_counts_what_it_holds() -> None:
     long = b"a" * SHORT_BYTES
     carry = Carry()
@@ -157,19 +129,6 @@ def test_an_event_is_written_with_its_name() -> None:
     block = render_event({"type": "a.b", "x": "ü\ud800"})
     assert block == b'event: a.b\ndata: {"type":"a.b","x":"\\u00fc\\ud800"}\n\n'
     assert is_canonical(block, parse_event(block), "a.b")
-
-
-@each_row(
-    "block",
-    [
-        b"data: {}\n\n",
-        b"event: a\ndata: {}\nid: 1\n\n",
-        b"event: b\ndata: {}\n\n",
-        b": c\nevent: a\ndata: {}\n\n",
-    ],
-)
-def test_other_lines_make_an_event_uncommon(block: bytes) -> None:
-    assert not is_canonical(block, parse_event(block), "a")
 
 
 def envelope(message: str = "said upstream", **fields: Any) -> bytes:

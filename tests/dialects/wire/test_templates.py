@@ -50,32 +50,6 @@ def test_the_one_text_is_found(value: dict[str, Any], key: str, said: str) -> No
     )
 
 
-@each_row(
-    "value",
-    [
-        chunk(),
-        chunk(text("a"), text("b", 1)),
-        chunk(text("")),
-        chunk(choice({})),
-        chunk(choice(None)),
-        chunk(choice({"content": 7})),
-        chunk(choice({"content": ["a"]})),
-        chunk(choice({"content": "a", "reasoning": "b"})),
-        chunk(choice({"content": "a", "tool_calls": [call()]})),
-        chunk(choice({"tool_calls": [call(), call(index=1)]})),
-        chunk(choice({"tool_calls": [call("")]})),
-        chunk(choice({"tool_calls": [{"index": 0}]})),
-        chunk(choice({"tool_calls": ["x"]})),
-        chunk(choice({"tool_calls": "x"})),
-        {"choices": ["x"]},
-        {"choices": {}},
-        {},
-    ],
-)
-def test_a_chunk_with_no_text_or_more_than_one_has_no_probe(value: dict[str, Any]) -> None:
-    assert maybe_probe(value) is None
-
-
 def cut(block: bytes) -> tuple[bytes, bytes] | None:
     probe = maybe_probe(json.loads(block[6:]))
     assert probe is not None

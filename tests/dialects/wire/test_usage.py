@@ -29,10 +29,8 @@ from hypothesis import strategies as st
 from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions, BillTerms
 from gateway.base.usage import Expected, Metered, Reported, UsageLimits
-from gateway.dialects.chat.content import count_message_text as count_chat_text
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.stream import read_messages_usage
-from gateway.dialects.wire.passing import maybe_find_end_usage
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext
 from gateway.dialects.wire.usage import (
     hide_bill,
@@ -290,53 +288,9 @@ def test_a_total_is_made_the_sum_where_it_can_be(counts: Any, repaired: Any) -> 
         assert json.dumps(made) == json.dumps(told)
 
 
-@each_row(
-    ("told", "shown"),
-    [
-        ({"usage": {"cost": 1, "prompt_tokens": 2}}, {"usage": {"prompt_tokens": 2}}),
-        ({"usage": {"is_byok": True, "totalCost": 1, "num": 7}}, {"usage": {"num": 7}}),
-        ({"usage": {"more": [{"request_pricing": {}}, 1]}}, {"usage": {"more": [{}, 1]}}),
-        ({"cost": "$0.10", "id": "a"}, {"id": "a"}),
-        ({"choices": [{"usage": {"cost": 1}, "n": 0}]}, {"choices": [{"usage": {}, "n": 0}]}),
-        ({"x_groq": {"usage": {"cost": 1}}}, {"x_groq": {"usage": {}}}),
-        ({"message": {"usage": {"cost_details": {}}}}, {"message": {"usage": {}}}),
-        (
-            {"provider_metadata": {"gateway": {"marketCost": "0.1", "routing": 1}}},
-            {"provider_metadata": {"gateway": {"routing": 1}}},
-        ),
-        ({"usage": {"prompt_tokens": 1}}, None),
-        ({"choices": [{"message": {"content": '"cost": 1', "tools": [{"cost": 2}]}}]}, None),
-        ({"output": [{"type": "message", "content": [{"cost": 1}]}]}, None),
-    ],
-)
-def test_the_providers_bill_is_shown_to_nobody(told: Json, shown: Json | None) -> None:
-    """A usage without a bill stays the same object."""
-    made = hide_bill(told, json.dumps(told).encode())
-    assert made is told if shown is None else made == shown
-
-
 def test_a_bill_whose_name_is_escaped_is_not_shown() -> None:
     text = rb'{"usage":{"c\u006fst":0.5}}'
     assert hide_bill(json.loads(text), text) == {"usage": {}}
-
-
-@each_row(
-    ("end", "found"),
-    [
-        (b'x"}],"usage": {"a":{"b":1}},"z":1}\n\n', {"a": {"b": 1}}),
-        (b'"usage":{"a":1},"usage":{"a":2}}', {"a": 2}),
-        (b'\xff\xc3","usage":{"a":"\xc3\xa4"}}', {"a": "ä"}),
-        (b'\\"usage\\":{\\"a\\":1}', None),
-        (b'"usage":{"a":', None),
-        (b'"usage":null', None),
-        (b"", None),
-    ],
-)
-def test_the_usage_at_the_end_of_an_event(end: bytes, found: object) -> None:
-    place = maybe_find_end_usage(end)
-    assert (place and place[2]) == found
-    if place is not None:
-        assert json.loads(end[place[0] : place[1]]) == found
 
 
 def test_searches_that_a_broken_stream_did_not_count_are_counted() -> None:
@@ -353,41 +307,3 @@ def call(arguments: Any) -> Json:
 
 
 THOUGHT: Final = {"type": "thinking", "thinking": [{"type": "text", "text": "abc"}]}
-
-
-@each_row(
-    ("message", "count"),
-    [
-        ({}, 0),
-        ({"content": None, "refusal": None, "tool_calls": None}, 0),
-        ({"content": "abé"}, 4),
-        ({"content": "\ud800"}, 3),
-        ({"content": 7, "refusal": [], "tool_calls": "x", "function_call": "y"}, 0),
-        ({"content": "a", "refusal": "bc"}, 3),
-        ({"reasoning_content": "abc", "reasoning": "abc"}, 3),
-        ({"content": "a", "reasoning": "bc"}, 3),
-        ({"tool_calls": [call("{}"), call('{"a":1}'), call(None), {}, 7]}, 9),
-        ({"tool_calls": [call({"a": 1})]}, 7),
-        ({"function_call": {"name": "f", "arguments": "{}"}}, 2),
-        ({"content": [{"type": "text", "text": "ab"}, {"type": "image_url"}, 7]}, 2 + 6400),
-        ({"content": [THOUGHT, {"type": "text", "text": "d"}]}, 4),
-    ],
-)
-def test_text_reasoning_and_arguments_of_chat_are_counted_once(message: Json, count: int) -> None:
-    """Texts in lists count too; reasoning under both of its names counts once."""
-    assert count_chat_text(message) == count
-
-
-@each_row(
-    ("block", "count"),
-    [
-        ({"type": "text", "text": "é", "citations": None}, 2),
-        ({"type": "thinking", "thinking": "abc", "signature": "not counted"}, 3),
-        ({"type": "redacted_thinking", "data": "not counted"}, 0),
-        ({"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}, 7),
-        ({"type": "tool_use", "id": "t", "name": "f", "input": {}}, 2),
-        (7, 0),
-    ],
-)
-def test_text_of_a_message_is_counted_in_its_blocks(block: Any, count: int) -> None:
-    assert MESSAGES.upstream.count_text({"content": [block]}) == count

@@ -1,0 +1,54 @@
+"""Functions of the API as functions of plain values, for `examples.txt`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from gateway.api import admission, call
+from gateway.api.lifecycle import Lifecycle, Phase
+from gateway.api.wire import choose_caller
+from gateway.base.errors import BadRequest
+from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.key_records import KeyTerms
+
+ON = ("qwen3-8b", "gpt-4o", "gpt-4o-mini")
+OFF = "gpt-5.5"
+
+
+def find_code(code: str | None) -> str:
+    return call.find_code(BadRequest("M", code=code))
+
+
+def choose_dialect(head: bytes) -> str:
+    return choose_caller(head).name
+
+
+def make_life(steps: str) -> Lifecycle:
+    life = Lifecycle()
+    for step in steps.split():
+        life.advance(Phase[step])
+    return life
+
+
+def go_on(steps: str) -> str:
+    return make_life(steps).phase.name
+
+
+def leave(steps: str, *, drains: bool, finished: bool) -> str:
+    """Let the caller leave after these steps; `finished` is its reply."""
+    life = make_life(steps)
+    life.pipeline = cast("Any", SimpleNamespace(finished=finished))
+    leaving = life.leave(drains=drains)
+    assert life.caller_gone
+    return leaving.name
+
+
+def find_problem(name: str, allowed: list[str]) -> str:
+    """Look for a model where some are on and `gpt-5.5` is off; each has an alias with `old-`."""
+    models = {id_: SimpleNamespace(id=id_, aliases=(f"old-{id_}",)) for id_ in (*ON, OFF)}
+    config = SimpleNamespace(models=models)
+    routes = SimpleNamespace(models=dict.fromkeys(ON))
+    key = Key("k", Account(1, "a", False, 5), KeyTerms(tuple(allowed) or None), Line("k"))
+    gateway = cast("Any", SimpleNamespace(config=config, routes=routes))
+    return admission.find_problem(gateway, key, name)

@@ -1,0 +1,71 @@
+"""Functions of the dialects as functions of plain values, for `examples.txt`; `'` stands for the quotes of JSON."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+from anthropic import transform_schema
+
+from gateway.dialects.chat.content import count_message_text
+from gateway.dialects.chat.stream import ChatReader, maybe_probe
+from gateway.dialects.translate.schemas import adapt_schema
+from gateway.dialects.wire import jsonbytes
+from gateway.dialects.wire.fields import Fields, read_body
+from gateway.dialects.wire.passing import maybe_find_end_usage
+from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.sse import is_canonical, parse_event
+from gateway.dialects.wire.usage import hide_bill
+from tests.dialects.chat.kit import make_context
+from tests.support.formats import UPSTREAMS
+
+
+def adapt_as_the_sdk(schema: Json) -> bool:
+    """Return whether a schema is adapted as Anthropic's SDK does, once, and left as it was."""
+    before, adapted = copy.deepcopy(schema), adapt_schema(schema)
+    assert adapted == transform_schema(copy.deepcopy(schema))
+    return schema == before and adapt_schema(adapted) == adapted
+
+
+def hide(told: Json) -> object:
+    """Hide a bill; without one the same object comes back."""
+    made = hide_bill(told, json.dumps(told).encode())
+    return "the same" if made is told else made
+
+
+def find_end_usage(end: bytes) -> object:
+    place = maybe_find_end_usage(end)
+    assert place is None or json.loads(end[place[0] : place[1]]) == place[2]
+    return place and place[2]
+
+
+def count_chat_text(message: Json) -> int:
+    return count_message_text(message)
+
+
+def count_block_text(block: object) -> int:
+    return UPSTREAMS["messages"].count_text({"content": [block]})
+
+
+def splice(text: str) -> str | None:
+    """Put b in place of the model a."""
+    sent = text.replace("'", '"').encode("latin-1")
+    made = jsonbytes.maybe_splice(sent, "model", "a", "b")
+    return None if made is None else made.decode("latin-1").replace('"', "'")
+
+
+def has_probe(*deltas: object) -> bool:
+    """Return whether a chunk with these deltas has exactly one text."""
+    return maybe_probe({"choices": [{"index": 0, "delta": one} for one in deltas]}) is not None
+
+
+def ends_stream(rest: bytes) -> bool:
+    return ChatReader(make_context()).is_end(rest)
+
+
+def read_object(data: bytes) -> Json:
+    return read_body(data, Fields({}), ())
+
+
+def is_common(block: bytes) -> bool:
+    return is_canonical(block, parse_event(block), "a")
