@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import ssl
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
@@ -17,7 +16,6 @@ import pytest
 from openai.types.responses import ResponseFailedEvent
 
 from gateway.base import errors as e
-from gateway.base.tls import describe_tls
 from gateway.dialects.wire.base import Caller
 from tests.support.formats import CALLERS
 from tests.support.rows import each_row
@@ -175,30 +173,3 @@ def test_an_upstream_error_says_whether_another_route_may_be_tried(*, next_route
     error = e.UpstreamError(M, next_route=next_route, alarm="mend it")
     assert (error.next_route, error.alarm) == (next_route, "mend it")
     assert "mend it" not in CHAT.render_error(error, REQUEST_ID).decode()
-
-
-@each_row(
-    ("message", "reason", "told"),
-    [
-        ("certificate has expired", "CERTIFICATE_VERIFY_FAILED", "certificate has expired"),
-        (
-            "Hostname mismatch, certificate is not valid for 'secret.example.com'.",
-            "CERTIFICATE_VERIFY_FAILED",
-            "Hostname mismatch, the certificate is for other names",
-        ),
-        ("", "WRONG_VERSION_NUMBER", "it speaks plain http, not TLS (wrong version number)"),
-        ("", "TLSV1_ALERT_PROTOCOL_VERSION", "tlsv1 alert protocol version"),
-        ("", None, None),
-    ],
-)
-def test_why_tls_failed_is_found_in_what_libraries_make_of_it(
-    message: str, reason: str | None, told: str | None
-) -> None:
-    inner = ssl.SSLError()
-    if message:
-        inner = ssl.SSLCertVerificationError()
-        inner.verify_message = message
-    if reason:
-        inner.reason = reason
-    outer = ConnectionError("wrapped", OSError(inner))
-    assert (describe_tls(inner), describe_tls(outer)) == (told, told)

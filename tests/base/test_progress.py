@@ -8,39 +8,7 @@ import threading
 import pytest
 
 from gateway.base import progress
-from gateway.base.progress import Steps, follow, ignore, show_progress
-from tests.support.rows import each_row
-
-
-@each_row(
-    ("seconds", "told", "words"),
-    [
-        (3, ("checking the file",), "checking the file, for 3 s so far"),
-        (4, ("a", 0, 4_000_000, "rows"), "a: 0 of 4,000,000 rows"),
-        (
-            12,
-            ("a", 1_000_000, 4_000_000, "rows"),
-            "a: 1,000,000 of 4,000,000 rows, about 36 s left",
-        ),
-        (90, ("a", 25, 50, "keys"), "a: 25 of 50 keys, about 2 min left"),
-        (9000, ("a", 1, 2, "rows"), "a: 1 of 2 rows, about 2 h left"),
-        (10, ("a", 9, 8, "rows"), "a: 8 of 8 rows"),
-        (10, ("a", 250_000_000, 1_500_000_000, "bytes"), "a: 250 of 1,500 MB, about 50 s left"),
-    ],
-)
-def test_words_say_what_is_done_and_left(
-    seconds: int, told: tuple[str, int, int, str], words: str
-) -> None:
-    now = [100.0]
-    steps = Steps(lambda: now[0])
-    steps("another")
-    now[0] = 1000.0
-    steps(told[0])
-    now[0] += seconds
-    steps(*told)
-    assert steps.describe() == words
-    now[0] += 1_000_000
-    assert "left" not in steps.describe(), "it goes down while nothing is told"
+from gateway.base.progress import follow, ignore, show_progress
 
 
 def test_a_loop_tells_now_and_then() -> None:

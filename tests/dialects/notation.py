@@ -97,14 +97,10 @@ PARTS: Final[dict[str, Json]] = {
     "summary_part": {"type": "summary_text", "text": ""},
 }
 LONG: Final = {
-    "text": "output_text",
-    "part": "content_part",
-    "summary": "reasoning_summary_text",
-    "summary_part": "reasoning_summary_part",
-    "arguments": "function_call_arguments",
-    "input": "custom_tool_call_input",
-    "image": "image_generation_call",
-}
+    "text": "output_text", "part": "content_part", "summary": "reasoning_summary_text",
+    "summary_part": "reasoning_summary_part", "arguments": "function_call_arguments",
+    "input": "custom_tool_call_input", "image": "image_generation_call",
+}  # fmt: skip
 """How the types of responses' events begin, by the short names."""
 TEXTS: Final = {
     "text": ("content", "text"),

@@ -13,9 +13,9 @@ from gateway.dialects.translate.schemas import adapt_schema
 from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.fields import Fields, read_body
 from gateway.dialects.wire.passing import maybe_find_end_usage
-from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.records import Json, RateLimit
 from gateway.dialects.wire.sse import is_canonical, parse_event
-from gateway.dialects.wire.usage import hide_bill
+from gateway.dialects.wire.usage import hide_bill, maybe_repair_chat_usage
 from tests.dialects.chat.kit import make_context
 from tests.support.formats import UPSTREAMS
 
@@ -69,3 +69,18 @@ def read_object(data: bytes) -> Json:
 
 def is_common(block: bytes) -> bool:
     return is_canonical(block, parse_event(block), "a")
+
+
+def repair(*counts: object) -> object:
+    """Make the total the sum: the counts of input, output and both. Other fields stay, in their order."""
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    reported = dict(zip(names, counts, strict=False)) | {"num_sources_used": 7}
+    before = json.dumps(reported)
+    made = maybe_repair_chat_usage(reported)
+    assert json.dumps(reported) == before
+    assert made is None or [*made] == [*names, "num_sources_used"]
+    return None if made is None else [*made.values()][:3]
+
+
+def write_seconds(seconds: float) -> str:
+    return RateLimit("requests", 1, 1, seconds).reset

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.wire.records import ListedModel, RateLimit, Target
+from gateway.dialects.wire.records import ListedModel, Target
 from gateway.extension import find_dialects
 from tests import streams
 from tests.dialects.chat.kit import Played, dump, each_byte, make_context, play, read_chunks
@@ -120,17 +120,6 @@ def test_models_are_a_list_without_pages() -> None:
 def test_headers_name_the_request_and_the_limits() -> None:
     assert CALLER.reply_headers("r") == {"x-request-id": "r"}
     assert CALLER.limit_headers([], 0) == {}
-
-
-@each_row(
-    ("seconds", "written"),
-    [
-        (-1, "0ms"), (0, "0ms"), (0.0124, "12ms"), (0.999, "999ms"), (0.9999, "1s"), (1, "1s"),
-        (1.001, "2s"), (59.5, "1m0s"), (60, "1m0s"), (61.2, "1m2s"), (360, "6m0s"),
-    ],
-)  # fmt: skip
-def test_durations_are_written_as_go_does(seconds: float, written: str) -> None:
-    assert RateLimit("requests", 1, 1, seconds).reset == written
 
 
 @each_row(

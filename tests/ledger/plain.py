@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.base.errors import GatewayError
 from gateway.ledger import budget_records, key_records
 from gateway.ledger.budget_records import Period, Span
 from gateway.ledger.call_records import Outcome
-from tests.ledger.contract.kit import settlement
+from gateway.ledger.serving.memory import Memory, take_hold
+from tests.ledger.contract.kit import admission, settlement
+from tests.ledger.serving.test_memory import find, make_snapshot
 
 
 def find_span(period: Period, at_ms: int) -> Span:
@@ -23,3 +26,19 @@ def refuse(limit: str, values: list[Any]) -> list[object]:
 
 def is_charged(outcome: Outcome, cost_nano: int) -> bool:
     return settlement(cost_nano, outcome=outcome).is_posted
+
+
+def take(balance_nano: int, spent_nano: int, held_nano: int) -> str:
+    """Hold money on a key with a cap of 5000, and tell what refused it; then nothing more is held."""
+    memory = Memory(lambda: 0)
+    memory.apply(make_snapshot(balance_nano))
+    key = find(memory)
+    key.line.spent_nano = spent_nano
+    key.line.held_nano = key.account.held_nano = held_nano
+    try:
+        take_hold(key, admission(10**9))
+    except GatewayError as error:
+        assert key.held_nano == key.account.held_nano == held_nano
+        return type(error).__name__
+    assert key.held_nano == key.account.held_nano == held_nano + 10**9
+    return "held"

@@ -46,13 +46,9 @@ KINDS: Final = {
     "speech": config.Kind(("alpha",), 1, makes=config.SPEAKS),
 }
 PATHS: Final = {
-    "plain": CHAT,
-    "text": "/v1/completions",
-    "image": "/v1/images/generations",
-    "hearing": "/v1/audio/transcriptions",
-    "rerank": "/v1/rerank",
-    "speech": "/v1/audio/speech",
-}
+    "plain": CHAT, "text": "/v1/completions", "image": "/v1/images/generations",
+    "hearing": "/v1/audio/transcriptions", "rerank": "/v1/rerank", "speech": "/v1/audio/speech",
+}  # fmt: skip
 ROTATION: Final = ("plain", "text", "plain", "image", "hearing", "plain", "rerank", "speech")
 FORM: Final = "multipart/form-data; boundary=kill"
 LIFE_SECONDS: Final = (0.05, 0.9)

@@ -41,12 +41,8 @@ def posted(number: int, /, **changes: Any) -> Row:
 
 
 VOIDED: dict[str, Any] = {
-    "state": "voided",
-    "number": 0,
-    "cost_nano": 0,
-    "charged_nano": 0,
-    "charges": 0,
-}
+    "state": "voided", "number": 0, "cost_nano": 0, "charged_nano": 0, "charges": 0,
+}  # fmt: skip
 
 
 @each_row(

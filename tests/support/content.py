@@ -12,12 +12,9 @@ from tests.support.chat import Used
 from tests.support.replies import Json
 
 FINISH: Final = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "tool_calls",
+    "end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "tool_use": "tool_calls",
     "refusal": "content_filter",
-}
+}  # fmt: skip
 """Chat's finish reasons for the messages API's stop reasons."""
 USED: Final = Used(11, 7)
 

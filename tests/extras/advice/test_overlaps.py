@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import given
 
-from gateway.base.prices import PriceList, PriceRule
 from gateway.base.times import ALWAYS, DAY_MINUTES, DAY_MS, MINUTE_MS, Window
-from gateway.extras.advice.overlaps import contains, find_conflicts, find_time_ms, meets
-from tests.base.test_prices import BASE, at, moments, windows
+from gateway.extras.advice.overlaps import contains, find_time_ms, meets
+from tests.base.test_prices import at, moments, windows
 from tests.support.fuzz import fuzz
-from tests.support.rows import each_row
 
 MORNING, EVENING = Window(hours=((0, 720),)), Window(hours=((720, DAY_MINUTES),))
-
-
-@each_row(
-    ("first", "second", "conflict"),
-    [
-        ({"input_above": 1}, {"speed": "fast"}, True),
-        ({"input_above": 1}, {"input_above": 2}, False),
-        ({"input_above": 1, "speed": "fast"}, {"speed": "fast"}, False),
-        ({"speed": "fast"}, {"speed": "standard"}, False),
-        ({"speed": "fast"}, {"speed": "fast"}, False),
-        ({"speed": "fast", "inference_geo": "us"}, {"speed": "fast", "input_above": 5}, True),
-        ({"window": MORNING}, {"window": EVENING}, False),
-        ({"window": MORNING}, {"speed": "fast"}, True),
-        ({"window": MORNING, "speed": "fast"}, {"window": EVENING}, False),
-        ({"window": Window(weekdays=(1,))}, {"window": MORNING}, True),
-        ({"window": Window(weekdays=(1,))}, {"window": Window(((0, 9),), (1,))}, False),
-        ({"window": Window(until_ms=DAY_MINUTES * MINUTE_MS)}, {"window": Window(weekdays=(4,))}, False),
-        ({"window": Window(from_ms=0, until_ms=9)}, {"window": Window(from_ms=5)}, True),
-    ],
-)  # fmt: skip
-def test_rules_conflict_if_both_may_hold_and_neither_contains_the_other(
-    first: dict[str, Any], second: dict[str, Any], *, conflict: bool
-) -> None:
-    pair = PriceRule(BASE, **first), PriceRule(BASE, **second)
-    for rules in (pair, pair[::-1]):
-        assert list(find_conflicts(PriceList(BASE, rules))) == ([rules] if conflict else [])
 
 
 def sample(*of: Window) -> list[int]:

@@ -23,13 +23,9 @@ TODAY = 20_000
 """A day counted from the epoch: 2024-10-04."""
 NOON_MS = TODAY * DAY_MS + 12 * HOUR_MS
 SUMS = (
-    "requests",
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_write_tokens",
-    "output_tokens",
+    "requests", "input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens",
     "cost_nano",
-)
+)  # fmt: skip
 """Columns of a request that the console sums up."""
 _numbers = count(1)
 

@@ -38,24 +38,9 @@ CONTRACT: Final = [
 ]
 """The console's own, and those of extras that add to it."""
 OPERATORS: Final = [
-    "accounts",
-    "costs",
-    "codes",
-    "tokens",
-    "providers",
-    "refusals",
-    "latency",
-    "health",
-    "audit",
-    "alerts",
-    "switches",
-    "gateway",
-    "refunds",
-    "entries",
-    "orders",
-    "statement",
-    "trends",
-]
+    "accounts", "costs", "codes", "tokens", "providers", "refusals", "latency", "health", "audit",
+    "alerts", "switches", "gateway", "refunds", "entries", "orders", "statement", "trends",
+]  # fmt: skip
 """First path segments of operators' routes; all other routes are about one's own account."""
 OPEN: Final = {
     ("POST", f"{API}/session"),
@@ -282,20 +267,9 @@ FIELDS: Final = {
 }
 """Fields by the last part of a path. An unknown field is added at times."""
 FILTERS: Final = [
-    "limit",
-    "cursor",
-    "status",
-    "by",
-    "from",
-    "to",
-    "key",
-    "model",
-    "request_id",
-    "kind",
-    "search",
-    "name",
-    "batch",
-]
+    "limit", "cursor", "status", "by", "from", "to", "key", "model", "request_id", "kind", "search",
+    "name", "batch",
+]  # fmt: skip
 VALUES: Final[tuple[Any, ...]] = (
     *(None, True, 0, -1, 7, 2**63, 2**64, 10**30, 1.5, float("1e308")),
     *("", " ", "x", "0", "-5", "1e9", "9" * 40, "0.0000000001", "NaN", "١٢", "sk-ru-x"),

@@ -100,45 +100,6 @@ def test_what_is_no_list_of_images_is_an_error(body: bytes) -> None:
         IMAGES.read_reply(body, make_context())
 
 
-@each_row(
-    ("asked", "served", "held", "charged"),
-    [
-        ({"size": "1024x1024", "quality": "high"}, {}, "1024x1024_high", "1024x1024_high"),
-        ({"size": "1024x1024", "quality": "medium"}, {}, "1024x1024", "1024x1024"),
-        ({"size": "512x512", "quality": "low"}, {}, "low", "low"),
-        # What a request leaves open is charged by the reply, and else by the first price that fits.
-        ({"size": "1024x1024"}, {}, "1024x1024_high", "1024x1024_high"),
-        ({"size": "1024x1024"}, {"quality": "low"}, "1024x1024_high", "1024x1024"),
-        (
-            {"size": "auto", "quality": "auto"},
-            {"size": "9x9", "quality": "low"},
-            "1024x1024_high",
-            "low",
-        ),
-        ({}, {"size": "1024x1024", "quality": "high"}, "1024x1024_high", "1024x1024_high"),
-        ({}, {"size": "auto", "quality": 5}, "1024x1024_high", "1024x1024_high"),
-        # What has no price is charged as it is held, and nothing above that.
-        ({}, {"size": "9x9", "quality": "high"}, "1024x1024_high", "1024x1024_high"),
-        ({"size": "1024x1024", "quality": "low"}, {"quality": "high"}, "1024x1024", "1024x1024"),
-        (
-            {"size": "1024x1024", "quality": "high"},
-            {"quality": "low"},
-            "1024x1024_high",
-            "1024x1024",
-        ),
-    ],
-)
-def test_an_image_is_charged_by_what_its_reply_says(
-    asked: dict[str, Any], served: dict[str, Any], held: str, charged: str
-) -> None:
-    prices = {"search": 1, "image_generation": 1} | PRICES
-    context = make_context(prices, n=2, **asked)
-    assert context.expected.options.tool_calls == {f"images_{held}": 2}
-    body = dump({"data": [{"b64_json": "QQ=="}] * 2} | served)
-    metered = IMAGES.read_reply(body, context).metered
-    assert (metered.tool_calls, metered.estimated) == ({f"images_{charged}": 2}, False)
-
-
 @each_row("text", ["QQ==", LARGE])
 def test_a_stream_says_what_an_image_is(text: str) -> None:
     pipeline = IMAGES.open_stream(make_context(PRICES, stream=True))

@@ -14,15 +14,7 @@ from gateway.base.times import DAY_MS, HOUR_MS, format_moment
 from gateway.extension import RequestNotes
 from gateway.extras.observations.book import REFUSED, ObservationBook
 from gateway.extras.observations.describing import INVALID, REASONS
-from gateway.extras.observations.records import (
-    CallSums,
-    Latency,
-    LatencyCount,
-    RefusedView,
-    UpstreamFailure,
-    UpstreamView,
-    measure_latency,
-)
+from gateway.extras.observations.records import CallSums, RefusedView, UpstreamFailure, UpstreamView
 from gateway.extras.observations.serving import observe
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
@@ -220,24 +212,3 @@ async def test_past_days_are_read_once_an_hour(place: Place) -> None:
         now_ms[0] += DAY_MS
         p, q = ObservationBook(books).read_upstream()
         assert (p.hour, p.latest, p.failure) == (CallSums(), CallSums(2), old)
-
-
-@pytest.mark.parametrize(
-    ("counts", "wanted"),
-    [
-        ((), Latency()),
-        # All in one bucket: the second and the last of four in 10 to 14 ms.
-        (((1, 4, 4),), Latency(4, 12, 14, 12, 14)),
-        # The first bucket begins at 0, and 95 % are in the one from 640 to 905 ms.
-        (((0, 90, 90), (13, 10, 10)), Latency(100, 6, 759, 6, 759)),
-        # Beyond the last edge nobody knows how long.
-        (((35, 1, 1),), Latency(1, *[1_310_720] * 4)),
-        (((0, 2, 0), (2, 0, 2)), Latency(2, 3, 8, 16, 19)),
-        # One reply took as long as half of them, and as 95 % of them.
-        (((13, 1, 1),), Latency(1, *[773] * 4)),
-    ],
-)
-def test_a_percentile_is_interpolated_within_its_bucket(
-    counts: tuple[tuple[int, int, int], ...], wanted: Latency
-) -> None:
-    assert measure_latency(LatencyCount((), *count) for count in counts) == wanted

@@ -62,36 +62,6 @@ def test_an_unknown_digest_is_no_key() -> None:
     assert Memory(lambda: 0).find_key(DIGEST) is None
 
 
-@each_row(
-    ("balance_nano", "spent_nano", "held_nano", "refusal"),
-    [
-        (0, 0, 0, InsufficientBalance),
-        (1, 5000, 0, InsufficientBalance),
-        (0, 5000, 1, InsufficientBalance),
-        (10, 0, 10, BalanceHeld),
-        (10**6, 4000, 1000, BalanceHeld),
-        (10, 0, 9, None),
-        (10**6, 4000, 999, None),
-    ],
-)
-def test_the_smallest_rest_is_enough_and_none_is_not(
-    balance_nano: int, spent_nano: int, held_nano: int, refusal: type[Exception] | None
-) -> None:
-    """A refused hold holds nothing."""
-    memory = Memory(lambda: 0)
-    memory.apply(make_snapshot(balance_nano))
-    key = find(memory)
-    key.line.spent_nano = spent_nano
-    key.line.held_nano = key.account.held_nano = held_nano
-    if refusal is None:
-        take_hold(key, admission(10**9))
-        assert key.held_nano == key.account.held_nano == held_nano + 10**9
-        return
-    with pytest.raises(refusal):
-        take_hold(key, admission(1))
-    assert key.held_nano == key.account.held_nano == held_nano
-
-
 @each_row(("held_nano", "fits"), [(MAX_INTEGER - 7, True), (MAX_INTEGER - 6, False)])
 def test_holds_sum_up_to_no_more_than_the_ledger_can_write(held_nano: int, *, fits: bool) -> None:
     key = Key("k", Account(1, "a", False, MAX_INTEGER), KeyTerms(), Line("k"))

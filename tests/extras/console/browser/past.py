@@ -32,12 +32,9 @@ DAY_MS: Final = 86_400_000
 SEED: Final = 7
 PASSWORD: Final = "a password of the past"
 MODELS: Final = {
-    "gpt-5.5": 30_000,
-    "claude-sonnet-4-6": 15_000,
-    "gpt-5.4-mini": 4_500,
-    "claude-haiku-4-5": 5_000,
-    "deepseek-v4-flash": 280,
-}
+    "gpt-5.5": 30_000, "claude-sonnet-4-6": 15_000, "gpt-5.4-mini": 4_500,
+    "claude-haiku-4-5": 5_000, "deepseek-v4-flash": 280,
+}  # fmt: skip
 """Models, with the price of an output token in nano-units."""
 MODELS_TOML: Final = "\n".join(
     f'[models."{name}"]\nroutes = ["demo/{name}"]\n'

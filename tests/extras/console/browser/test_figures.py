@@ -53,15 +53,8 @@ MANY_MODELS: Final = "\n".join(
     for n in range(MODELS)
 )
 OWN_PAGES: Final = (
-    "",
-    "keys",
-    "keys?new=1",
-    "usage",
-    "usage?by=model",
-    "billing",
-    "activity",
-    "models",
-)
+    "", "keys", "keys?new=1", "usage", "usage?by=model", "billing", "activity", "models",
+)  # fmt: skip
 
 
 # Los Angeles changed to summer time on 2026-03-08; days are UTC all the same.

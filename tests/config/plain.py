@@ -1,0 +1,44 @@
+"""Functions of the configuration as functions of plain values, for `examples.txt`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from gateway.config.load import load_config, load_storage
+from gateway.server.reload import describe_changes, keep_fixed
+from tests.support.settings import MODEL, OPENAI, load
+
+BASE = OPENAI + MODEL
+
+
+def read_file(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "gateway.toml")
+        path.write_bytes(content)
+        load_config(path, {})
+
+
+def find_database(toml: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "gateway.toml")
+        path.write_text(toml)
+        found = load_storage(path, {}).storage.path
+        assert found.parent == path.parent
+        return found.name
+
+
+def tell_changes(begin: str, old: str, new: str, end: str) -> str:
+    """Tell what changes in a file: another beginning, another end, a word for each that is old."""
+    with tempfile.TemporaryDirectory() as folder:
+        after = begin + (BASE.replace(old, new) if old else BASE) + end
+        return describe_changes(load(Path(folder), BASE), load(Path(folder), after))
+
+
+def keep(toml: str) -> list[str]:
+    """Name what stays as it is until a restart."""
+    with tempfile.TemporaryDirectory() as folder:
+        running = load(Path(folder), BASE)
+        kept, keys = keep_fixed(running, load(Path(folder), f"{toml}\n{BASE}"))
+        assert kept == running
+        return [*keys]
