@@ -137,61 +137,9 @@ def test_the_limit_is_served_and_one_more_is_not(
         use(most + 1)
 
 
-FIGURES: Final = {
-    "api.aiohttp_insides.KEPT_HEAD_BYTES": 2048,
-    "api.aiohttp_insides.UNWANTED_SECONDS": 1,
-    "api.bodies.FRAMING_SECONDS": 1,
-    "api.bodies.PARSED_FACTOR": 2,
-    "api.completions.RAISE_SECONDS": 1,
-    "api.completions.USAGE_SECONDS": 2,
-    "api.keys.REFRESH_SECONDS": 1,
-    "api.lingering.LINGER_BYTES": 64 << 20,
-    "api.lingering.LINGER_SECONDS": 30,
-    "api.state.LOOKUPS_PER_MINUTE": 600,
-    "api.state.MAX_FAILURES": 20,
-    "base.usage.IMPLAUSIBLE_FACTOR": 10,
-    "config.values.MOST_DURATION": 30 * 86_400,
-    "dialects.wire.passing._MAX_TEMPLATES": 4,
-    "extras.alerts.channels.LIMIT_SECONDS": 10,
-    "extras.alerts.console.SECRET_BYTES": 32,
-    "extras.alerts.delivery.MAX_AT_ONCE": 32,
-    "extras.cards.cashier.FEES_MS": 26 * 3_600_000,
-    "extras.cards.cashier.OPEN_MS": 31 * 86_400_000,
-    "extras.observations.book.KEPT_REFUSED_MS": 7 * 86_400_000,
-    "extras.renewal.keys.AHEAD_SECONDS": 300,
-    "extras.renewal.keys.EARLY_FILE_SECONDS": 0.5,
-    "extras.signins.throttle.DEVICE_SECONDS": 400 * 86_400,
-    "ledger.base.COMMIT_SECONDS": 5,
-    "ledger.serving.queue.LINGER_SECONDS": 0.025,
-    "ledger.serving.writer.PROVEN_SECONDS": 1,
-    "ledger.sqlite.files.FULL_BYTES": 64 << 10,
-    "ledger.sqlite.files.TICK_NS": 20_000_000,
-    "ledger.sqlite.schema.JOURNAL_BYTES": 64 << 20,
-    "ledger.sqlite.serving.SERVING_BUSY_MS": 5,
-    "ledger.sqlite.store.FOLD_AT": 1000,
-    "server.connections.SWEEP_SECONDS": 1,
-    "server.drain.IDLE_POLL_SECONDS": 0.05,
-    "server.listener.FULL_SECONDS": 0.1,
-    "server.memory.KEPT_BYTES": 1 << 30,
-    "server.serve.CLEANUP_SECONDS": 0.5,
-    "server.serve.SWITCH_SECONDS": 0.0005,
-    "upstream.connection.LARGE_PIECE_BYTES": 32 << 10,
-    "upstream.dial.LOG_SECONDS": 60,
-    "upstream.dial.MAX_CONTEXTS": 16,
-    "upstream.forwarder.ERROR_BODY_SECONDS": 5,
-    "upstream.resolver.PATIENCE_SECONDS": 0.5,
-}
-"""Limits that tests of their folder take by name, make small or are not at, as real ones would take long to reach."""
-
-
 def is_here(name: str) -> bool:
     """Return whether a constant is the core's, or that of an extra that was not taken away."""
     return not name.startswith("extras.") or name.split(".")[1] in find_extras()
-
-
-@each_row(("name", "figure"), FIGURES.items())
-def test_limits_that_are_dear_to_reach_have_their_figures(name: str, figure: float) -> None:
-    assert not is_here(name) or read_bound(name) == figure
 
 
 TEXTS: Final = [path.read_text("utf-8") for path in DOCUMENTS]

@@ -12,7 +12,9 @@ what is held, so there it is the output beyond `hold_output_tokens`, too.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -221,70 +223,19 @@ def check(world: World) -> None:
         assert -balance < world.newest_most_nano + world.beyond_nano
 
 
-LINK: Final = "https://x/y"
-INLINE: Final = {"type": "base64", "media_type": "video/mp4", "data": "AAAA"}
-PDF: Final = {"type": "document", "source": INLINE}
-FETCHED: Final = {"type": "web_fetch_result", "url": LINK, "content": PDF}
-PARTS: Final[list[tuple[str, dict[str, Any]]]] = [
-    ("chat", {"type": "video", "video": {"url": LINK}}),
-    ("chat", {"type": "input_video", "input_video": {"data": "AAAA"}}),
-    *(("chat", {"type": kind, kind: {"url": LINK}}) for kind in ("image_url", "audio_url")),
-    ("chat", {"type": "video_url", "video_url": LINK}),
-    ("chat", {"type": "image_url", "image_url": {"url": "data:video/mp4;base64,AAAA"}}),
-    ("chat", {"type": "input_audio", "input_audio": {"data": "ZkxhQw==", "format": "flac"}}),
-    ("chat", {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}),
-    ("chat", {"type": "of a kind that is made up", "text": "x"}),
-    ("messages", {"type": "image", "source": {"type": "url", "url": LINK}}),
-    ("messages", {"type": "image", "source": INLINE}),
-    ("messages", PDF),
-    ("messages", {"type": "video", "source": INLINE}),
-    ("messages", {"type": "tool_result", "content": [{"type": "clip", "source": INLINE}]}),
-    ("messages", {"type": "web_fetch_tool_result", "content": FETCHED}),
-    ("responses", {"type": "input_image", "image_url": LINK}),
-    ("responses", {"type": "input_file", "file_url": LINK}),
-    ("responses", {"type": "input_audio", "input_audio": {"data": "AAAA"}}),
-    ("responses", {"type": "input_video", "video_url": LINK}),
-]
-SEARCH: Final = {"type": "web_search_20250305", "name": "web_search", "max_uses": 1}
-VOICE: Final = {"role": "assistant", "audio": {"id": "audio_1"}}
-BODIES: Final[list[tuple[str, dict[str, Any]]]] = [
-    *(
-        (
-            name,
-            {"input" if name == "responses" else "messages": [{"role": "user", "content": [part]}]},
-        )
-        for name, part in PARTS
-    ),
-    ("responses", {"input": [{"type": "of a kind that is made up", "url": LINK}]}),
-    ("chat", {"messages": [VOICE, {"role": "user", "content": "x"}]}),
-    ("chat", {"messages": [{"role": "user", "content": "x", "images": [LINK]}]}),
-    ("chat", {"messages": [{"role": "user", "content": "x"}], "web_search_options": {}}),
-    ("chat", {"messages": [{"role": "user", "content": "x"}], "cached_content": "a"}),
-    ("messages", {"messages": [{"role": "user", "content": "x"}], "tools": [SEARCH]}),
-    ("embeddings", {"input": ["x", LINK]}),
-    ("embeddings", {"input": "x", "mm_video_data": [LINK]}),
-    ("rerank", {"query": "x", "documents": ["x", {"image": LINK}]}),
-    ("rerank", {"query": LINK, "documents": ["x"]}),
-    ("rerank", {"query": "x", "texts": ["data:image/png;base64,AAAA"]}),
-    ("completions", {"prompt": "x", "best_of": 3, "multi_modal_data": {"video": [LINK]}}),
-    ("images", {"prompt": "x", "image": LINK}),
-]
-"""Requests whose bytes do not bound what a provider reads."""
-TEXTS: Final[list[tuple[str, dict[str, Any]]]] = [
-    (
-        "chat",
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "xxxx"}]}], "n": 3},
-    ),
-    ("messages", {"messages": [{"role": "user", "content": "x" * 400}]}),
-    ("responses", {"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]}),
-    ("embeddings", {"input": ["x" * 40] * 9}),
-    ("rerank", {"query": "x", "documents": ["x", {"title": LINK, "text": "x"}]}),
-    ("completions", {"prompt": ["x", "y"], "n": 2}),
-    ("images", {"prompt": "x", "size": "1024x1024"}),
-    ("speech", {"input": "x" * 100}),
-]
 OF_NAME: Final = {**{name: exchanges[name] for name, exchanges in EXCHANGES.items()}, **SERVICES}
 DEAREST: Final = Price(10**9, 5 * 10**9, 10**8, 10**9, web_search=10**10, audio_input=3 * 10**10)
+
+
+def read_bodies() -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Read the requests of `crowds.txt`: the dialect, the body, and whether its bytes bound what is read."""
+    is_text = False
+    for line in Path(__file__).with_name("crowds.txt").read_text("utf-8").splitlines():
+        name, _, body = line.partition(" ")
+        if name == "==":
+            is_text = body == "text alone"
+        elif name in OF_NAME:
+            yield name, orjson.loads(body), is_text
 
 
 def read_call(name: str, body: dict[str, Any], model: Model) -> tuple[CompletionRequest, Payload]:
@@ -342,17 +293,10 @@ def draw_balances() -> list[int]:
     return [1, *(int(10 ** dice.uniform(3, 12)) for _ in range(7))]
 
 
-@each_row(
-    "row",
-    [
-        *((*row, False) for row in BODIES if row[0] in OF_NAME),
-        *((*row, True) for row in TEXTS if row[0] in OF_NAME),
-    ],
-)
+@each_row(("name", "body", "is_text"), read_bodies())
 def test_a_crowd_of_any_requests_costs_less_than_one_too_much(
-    row: tuple[str, dict[str, Any], bool],
+    name: str, body: dict[str, Any], *, is_text: bool
 ) -> None:
-    name, body, is_text = row
     model = make_reader(UNITS.get(name, "token"))
     request, payload = read_call(name, body, model)
     served = [

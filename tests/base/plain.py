@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import ssl
-from typing import Any
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
 
-from gateway.base import tls
+import pytest
+
+from gateway.base import process, tls
 from gateway.base.progress import Steps
+
+COMMIT: Final = "c1e1c2536f0123456789abcdef0123456789abcd"
 
 
 def describe_steps(seconds: int, told: list[Any]) -> str:
@@ -34,3 +42,17 @@ def describe_tls(message: str, reason: str | None) -> str | None:
     told = tls.describe_tls(inner)
     assert tls.describe_tls(ConnectionError("wrapped", OSError(inner))) == told
     return told
+
+
+def find_commit(files: dict[str, str]) -> str:
+    """Find the commit of a package among these files, or `pip`, what pip wrote down; `COMMIT` is in them."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for name, text in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("COMMIT", COMMIT), encoding="utf-8")
+        pip = files.get("pip", "").replace("COMMIT", COMMIT) or None
+        patch.setattr(process, "__file__", f"{folder}/gateway/base/process.py")
+        installed = SimpleNamespace(version="1", read_text=lambda _: pip)
+        patch.setattr(metadata, "distribution", lambda _: installed)
+        return process.find_installed()[1].replace(COMMIT[:10], "COMMIT")

@@ -7,10 +7,9 @@ import pwd
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Final
 
 import pytest
@@ -18,7 +17,6 @@ import pytest
 from gateway.base import process
 from gateway.base.process import READ, UNKNOWN, WRITE, find_obstacle
 from tests import ROOT
-from tests.support.rows import each_row
 
 AM_ROOT: Final = os.geteuid() == 0
 USER: Final = pwd.getpwnam("nobody") if AM_ROOT else pwd.getpwuid(os.geteuid())
@@ -131,47 +129,3 @@ def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(metadata, "version", find_none)
     assert process.find_installed()[0] == UNKNOWN
-
-
-COMMIT: Final = "c1e1c2536f0123456789abcdef0123456789abcd"
-PIP: Final = f'{{"url": "https://x/y.git", "vcs_info": {{"vcs": "git", "commit_id": "{COMMIT}"}}}}'
-
-
-@each_row(
-    "files",
-    [
-        {"gateway/COMMIT": f"{COMMIT}\n", ".git/HEAD": "0" * 40},
-        {"gateway/COMMIT": "$Format:%H$", ".git/HEAD": f"{COMMIT}\n"},
-        {".git/HEAD": "ref: refs/heads/main\n", ".git/refs/heads/main": COMMIT},
-        {
-            ".git/HEAD": "ref: refs/heads/a/b",
-            ".git/packed-refs": f"# pack-refs\n{'0' * 40} refs/heads/b\n{COMMIT} refs/heads/a/b\n",
-        },
-        {
-            ".git": "gitdir: main/.git/worktrees/x\n",
-            "main/.git/worktrees/x/HEAD": "ref: refs/heads/x",
-            "main/.git/worktrees/x/commondir": "../..\n",
-            "main/.git/refs/heads/x": COMMIT,
-        },
-        {"pip": PIP},
-    ],
-)
-def test_the_commit_is_read_without_git(files: Mapping[str, str]) -> None:
-    """As a build recorded it, from a checkout's files, or as pip did; "" if none of them tells it."""
-    assert find(files) == COMMIT[:10]
-    assert find({name: text.replace(COMMIT, "no") for name, text in files.items()}) in {
-        "",
-        "0" * 10,
-    }
-
-
-def find(files: Mapping[str, str]) -> str:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for name, text in files.items():
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        patch.setattr(process, "__file__", f"{folder}/gateway/base/process.py")
-        installed = SimpleNamespace(version="1", read_text=lambda _: files.get("pip"))
-        patch.setattr(metadata, "distribution", lambda _: installed)
-        return process.find_installed()[1]
