@@ -28,7 +28,7 @@ from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, parse, read_body
 from gateway.api.call import Call
 from gateway.api.delivery import Delivery
-from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
+from gateway.api.sink import JsonReply, JsonSink, Sink, StreamReply, StreamSink, drain
 from gateway.base.errors import (
     STOPPED,
     GatewayError,
@@ -57,7 +57,7 @@ async def send_reply(http: web.Request, completion: Completion) -> web.StreamRes
     """Serve an admitted request."""
     call = completion.call
     if completion.request.stream:
-        response = web.StreamResponse()
+        response = StreamReply()
         stream = StreamSink(http, response, call, completion.bill.wait_admitted)
         await Relay(completion, stream).run()
         if unread_bytes := stream.unread_bytes:

@@ -271,6 +271,12 @@ class StreamSink(Sink):
         return not self._protocol.writing_paused
 
 
+class StreamReply(web.StreamResponse):
+    """A 200 with events. Its head waits for the first of them, so that both leave in one write."""
+
+    _send_headers_immediately = False
+
+
 PIECE_BYTES: Final = 1 << 18
 """Bytes of a large reply written in one turn of the loop: asyncio copies what the kernel does not take at
 once, which would otherwise be the whole reply."""

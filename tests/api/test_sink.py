@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -16,9 +15,8 @@ import pytest
 from aiohttp import HttpVersion11, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
-from multidict import CIMultiDict
 
-from gateway.api.sink import JsonReply, StreamSink
+from gateway.api.sink import JsonReply, StreamReply, StreamSink
 from gateway.base.deadlines import Clock
 from tests.api.test_bodies import make_call, make_gateway
 from tests.support import records
@@ -67,26 +65,24 @@ class Transport(asyncio.Transport):
         return 700
 
 
-@dataclass(slots=True)
-class Response:
-    """A response whose head is written where it is prepared, as aiohttp does."""
+class Request(SimpleNamespace):
+    """What a response asks of its request."""
 
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def enable_chunked_encoding(self) -> None:
-        """Nothing: the writer is chunked."""
-
-    async def prepare(self, request: web.Request) -> StreamWriter:
-        assert isinstance(request.writer, StreamWriter)
-        await request.writer.write_headers("HTTP/1.1 200 OK", CIMultiDict())
-        return request.writer
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        """Nothing: no signal of an application."""
 
 
 def make_sink(transport: Transport) -> StreamSink:
     """Make the sink of a chunked response whose head was not sent yet."""
     writer = StreamWriter(transport.protocol, asyncio.get_running_loop())
-    writer.enable_chunking()
-    request = SimpleNamespace(protocol=transport.protocol, version=HttpVersion11, writer=writer)
+    request = Request(
+        protocol=transport.protocol,
+        version=HttpVersion11,
+        writer=writer,
+        _payload_writer=writer,
+        method="POST",
+        keep_alive=True,
+    )
     server = SimpleNamespace(comment_seconds=COMMENT_SECONDS, stall_seconds=STALL_SECONDS)
     gateway = SimpleNamespace(
         config=SimpleNamespace(server=server),
@@ -95,7 +91,7 @@ def make_sink(transport: Transport) -> StreamSink:
     )
     return StreamSink(
         cast("web.Request", request),
-        cast("web.StreamResponse", Response()),
+        StreamReply(),
         records.make_call(gateway=gateway),
         wait_admitted,
     )
@@ -112,7 +108,7 @@ async def wait_admitted() -> None:
 
 
 NAMES: Final = (
-    (rb"HTTP/1.1 200 OK\r\n\r\n", "head "),
+    (rb"HTTP/1.1 200 OK\r\n(.+\r\n)+\r\n", "head "),
     (re.escape(DONE), "done "),
     (re.escape(KEEP_ALIVE), "comment "),
     (rb"data: x+\n\n", "big "),
