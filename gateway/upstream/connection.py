@@ -66,16 +66,17 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._turns: Turns = find_turns()
         self._pending = b""
-        """Bytes read and waiting for their turn. While there are any, reading is paused."""
+        """Bytes read and waiting for the receiver or for their turn. While there are any, the transport is
+        paused."""
         self._piece_bytes = PIECE_BYTES
-        self.reads = True
-        """The transport reads; otherwise bytes wait for the receiver or for their turn."""
+        self._is_read = True
+        """The transport reads."""
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._stopped = False
         self._linger: asyncio.TimerHandle | None = None
         self.paused = False
-        """The receiver asked to wait, so nothing is read."""
+        """The receiver asked to wait, so what is read waits."""
         self.body_reads = 0
         """The number of reads with body bytes. If it is unchanged, there was silence."""
         self.served = 0
@@ -90,6 +91,11 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def reads(self) -> bool:
+        """Nothing waits for the receiver or for its turn: a silence is the provider's."""
+        return not self.paused and not self._pending
 
     def start(
         self,
@@ -185,8 +191,8 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def data_received(self, data: bytes) -> None:
-        # A small read must not overtake bytes that wait for their turn.
-        if len(data) <= SMALL_BYTES and not self._pending:
+        # A small read must not overtake bytes that wait, or a receiver that asked to wait.
+        if len(data) <= SMALL_BYTES and self.reads:
             self._read(data)
             return
         self._pending += data
@@ -205,10 +211,14 @@ class Connection(asyncio.Protocol):
         self._choose_reading()
 
     def _choose_reading(self) -> None:
-        """Let the transport read if the receiver takes more and nothing is pending."""
-        reads = not self.paused and not self._pending
-        if self._transport is not None and reads != self.reads:
-            self.reads = reads
+        """Let the transport read if nothing is pending.
+
+        While the receiver asks to wait, one more read is kept. Most waits, such as that for a stream's head,
+        end before it, so they take no calls of the system.
+        """
+        reads = not self._pending
+        if self._transport is not None and reads != self._is_read:
+            self._is_read = reads
             if reads:
                 self._transport.resume_reading()
             else:
@@ -263,9 +273,8 @@ class Connection(asyncio.Protocol):
             # The rest is read for a moment to save the connection.
             self._stopped = True
             self._receiver = None
-        elif not self.paused:
+        else:
             self.paused = True
-            self._choose_reading()
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -339,7 +348,6 @@ class Connection(asyncio.Protocol):
             and reader.head.status not in NOT_REUSABLE
             and self._error is None
             and not self._pending
-            and not self.paused  # a paused connection in the pool would never be read again
             # An early answer leaves the request's rest unsent, which would delay the next request.
             and self.is_sent
             and transport.get_write_buffer_size() == 0
