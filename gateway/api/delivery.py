@@ -19,6 +19,7 @@ from gateway.dialects.exchanges import (
     feed_reply,
     looks_like_json,
     refuse_large,
+    trim,
 )
 from gateway.dialects.wire.jsonbytes import bound_elements, limit_elements, refuse_reply
 from gateway.dialects.wire.pipelines import Pipeline
@@ -258,10 +259,10 @@ class Delivery:
 
     def _sniff(self, data: bytes) -> None:
         """Collect a JSON object that a provider sends to a request for a stream."""
-        # White space does not tell events from JSON yet.
-        self._sniffed = bool(data.strip())
+        # White space, or a byte order mark, does not tell events from JSON yet.
+        self._sniffed = bool(trim(data))
         if looks_like_json(data):
             exchange = self._candidate.exchange
             self._json, self._most_bytes = BytesIO(), exchange.most_replayed_bytes
-            # The first one may have been fed white space.
+            # The first one may have been fed these.
             self._pipeline = self._life.pipeline = exchange.open_stream(self._context)

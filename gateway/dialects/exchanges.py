@@ -29,6 +29,7 @@ from gateway.dialects.wire.records import (
     ReplyUsage,
     Target,
 )
+from gateway.dialects.wire.sse import BOM
 from gateway.dialects.wire.stream import PICTURE_BYTES, TranslatedStream
 from gateway.dialects.wire.usage import tells_work
 
@@ -50,7 +51,12 @@ _TOO_LARGE: Final = "The upstream provider's reply is too large."
 
 def looks_like_json(data: bytes) -> bool:
     """Return whether a body's first bytes begin a JSON object or array, as no line of a stream does."""
-    return data.lstrip()[:1] in (b"{", b"[")
+    return trim(data)[:1] in (b"{", b"[")
+
+
+def trim(body: bytes) -> bytes:
+    """Return a body without a byte order mark, and without white space around its text."""
+    return body.strip().removeprefix(BOM).lstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +127,7 @@ class Exchange:
 
         Raises GatewayError for a provider's error, and for what is no reply and tells no usage.
         """
-        upstream, text = self.upstream, body.strip()
+        upstream, text = self.upstream, trim(body)
         reply, made = self._read_and_meter(text, context)
         if made.failure is not None:
             return made
@@ -144,7 +150,7 @@ class Exchange:
 
         One that is cut has a failure, too. Raises as `read_reply`.
         """
-        upstream, text = self.upstream, body.strip()
+        upstream, text = self.upstream, trim(body)
         assert isinstance(upstream, EventUpstream)
         reply, made = self._read_and_meter(text, context)
         if upstream.check_reply(reply):

@@ -7,6 +7,8 @@ import pytest
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens
 from gateway.dialects.exchanges import MAX_REPLY_BYTES, feed_reply, looks_like_json, refuse_large
+from gateway.dialects.wire.failures import map_status
+from gateway.dialects.wire.sse import BOM
 from tests.dialects.chat.kit import DONE, INPUT_ESTIMATE, Played, check_stream, dump, make_context
 from tests.support.accumulated import accumulate
 from tests.support.formats import EXCHANGES
@@ -73,6 +75,15 @@ def test_a_cut_reply_never_becomes_a_stream() -> None:
         assert not played.delivered
 
 
+@each_row("before", [BOM, BOM + b"\r\n"])
+def test_a_byte_order_mark_does_not_count(before: bytes) -> None:
+    exchange, context = EXCHANGES["chat"]["chat"], make_context(n=2)
+    assert exchange.read_reply(before + REPLY, context) == exchange.read_reply(REPLY, context)
+    assert replay(before + REPLY) == replay(REPLY)
+    refused = map_status(400, before + b'{"error":{"message":"said upstream"}}', None)
+    assert refused.message == "said upstream"
+
+
 def test_a_reply_without_usage_is_estimated() -> None:
     played = replay(REPLY.replace(b'"usage"', b'"other"'))
     assert (played.tokens, played.estimated) == (Tokens(INPUT_ESTIMATE, output=2), True)
@@ -92,11 +103,11 @@ def test_less_is_replayed_where_it_is_translated() -> None:
     assert EXCHANGES["chat"]["messages"].most_replayed_bytes == 8 << 20
 
 
-@each_row("body", [b"{", b"[", b" \r\n\n\t{", b'[{"error":1}]'])
+@each_row("body", [b"{", b"[", b" \r\n\n\t{", b'[{"error":1}]', BOM + b"{", b"\n" + BOM + b"\n["])
 def test_json_is_recognised_by_its_first_byte(body: bytes) -> None:
     assert looks_like_json(body)
 
 
-@each_row("body", [b"", b"\n\n", b"data: {}", b": c\n\n", b"event: x", b"\xef\xbb\xbf"])
+@each_row("body", [b"", b"\n\n", b"data: {}", b": c\n\n", b"event: x", BOM, BOM + b"data: {}"])
 def test_streams_are_not_taken_for_json(body: bytes) -> None:
     assert not looks_like_json(body)

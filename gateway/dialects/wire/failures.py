@@ -31,6 +31,7 @@ from gateway.dialects.wire.kinds import (
     write_too_long,
 )
 from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.sse import BOM
 
 _STATUSES: Final = {
     **dict.fromkeys(("invalidrequesterror", "badrequesterror", "invalidargument"), 400),
@@ -137,7 +138,7 @@ def make_failure(body: object) -> GatewayError:
 
 def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:
     """Make the error for an upstream's answer with a status other than 200."""
-    fault = read_error(maybe_loads(body))
+    fault = read_error(maybe_loads(body.removeprefix(BOM)))
     kind = find_kind(status, fault)
     error = _choose_error(status, fault, kind, retry_after_seconds)
     error.upstream_status, error.cause = status, f"status {status}"

@@ -13,6 +13,7 @@ from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
 from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.sse import BOM
 from gateway.dialects.wire.usage import hide_bill
 from gateway.extension import find_added
 
@@ -64,6 +65,7 @@ def edit_count(body: bytes, model: str) -> bytes:
 
     Raises UpstreamError if it is something else.
     """
+    body = body.removeprefix(BOM)
     count = maybe_loads(body)
     match count:
         # The pattern `int()` takes a bool as well.

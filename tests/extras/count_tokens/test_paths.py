@@ -27,6 +27,7 @@ def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:
 
 def test_a_count_passes_but_for_a_model_it_names() -> None:
     assert edit_count(b' {"input_tokens": 7}', "m") == b' {"input_tokens": 7}'
+    assert edit_count(b'\xef\xbb\xbf{"input_tokens":7}', "m") == b'{"input_tokens":7}'
     assert edit_count(b'{"input_tokens":7,"cost":0.5}', "m") == b'{"input_tokens":7}'
     edited = json.loads(edit_count(b'{"input_tokens":7,"model":"theirs"}', "m"))
     assert edited == {"input_tokens": 7, "model": "m"}
