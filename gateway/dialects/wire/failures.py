@@ -20,7 +20,7 @@ from gateway.base.errors import (
     UpstreamError,
     UpstreamUnavailable,
 )
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
+from gateway.dialects.wire.jsonbytes import STRING, get_list, get_object, get_text, maybe_loads
 from gateway.dialects.wire.kinds import (
     BY_NAME,
     KINDS,
@@ -138,13 +138,28 @@ def make_failure(body: object) -> GatewayError:
 
 def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:
     """Make the error for an upstream's answer with a status other than 200."""
-    fault = read_error(maybe_loads(body.removeprefix(BOM)))
+    fault = read_error(_parse(body.removeprefix(BOM)))
     kind = find_kind(status, fault)
     error = _choose_error(status, fault, kind, retry_after_seconds)
     error.upstream_status, error.cause = status, f"status {status}"
     if fault.code and _CODE.fullmatch(fault.code):
         error.cause += f" {fault.code}"
     return _name(error, fault, kind)
+
+
+def _parse(body: bytes) -> object:
+    """Parse an error's body; of JSON that is cut, find the message.
+
+    FastAPI repeats the whole request behind each message, so such a body is longer than what is read of it.
+    """
+    told = maybe_loads(body)
+    if told is None and body.lstrip()[:1] in (b"{", b"[") and (found := _MESSAGE.search(body)):
+        return {"message": maybe_loads(b'"%b"' % found[1])}
+    return told
+
+
+_MESSAGE: Final = re.compile(rb'"(?:message|msg|detail|error)"\s*+:\s*+"(%b)' % STRING)
+"""Matches the first message of an error, be it cut or whole."""
 
 
 def _name(error: GatewayError, fault: ErrorText, kind: Kind | None) -> GatewayError:
