@@ -92,7 +92,7 @@ class Attempt:
         Raises UpstreamError for an encoded body, or if audio was requested and another type came. JSON in
         place of audio is accepted, as it may tell an error or a usage.
         """
-        if head.status != 200:  # noqa: PLR2004
+        if head.status not in _OK:
             self.refusal = CollectedBody(MAX_ERROR_BYTES)
             return self.refusal
         # The request asked for `identity`; an encoded body can be neither metered nor translated.
@@ -145,6 +145,9 @@ class Attempt:
         self.life.stop(UpstreamTimeout(message, cause=f"timeout: {limit}"))
 
 
+_OK: Final = frozenset({200, 201, 203})
+"""Statuses with a reply. Frameworks such as NestJS answer every POST with 201, and a proxy that edited the
+reply may say 203 (RFC 9110 §15.3); SDKs take both."""
 _AUDIO: Final = re.compile(
     rb"(audio/[!-~]+|application/octet-stream|text/event-stream)(;[ -~]*)?", re.IGNORECASE
 )
