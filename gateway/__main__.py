@@ -5,15 +5,30 @@ import sys
 
 def main() -> int:
     """Run one command and return its exit code."""
-    if sys.argv[1:] == ["--version"]:  # scripts ask for it often, and need none of the verbs
-        from gateway.base.process import describe_version
-        from gateway.ledger.versions import VERSION
+    try:
+        # Scripts ask for the version often, and it needs none of the verbs.
+        if sys.argv[1:] == ["--version"] and _write_version():
+            return 0
+        from gateway.cli import main as run
 
+        return run()
+    except KeyboardInterrupt:  # while the modules are imported
+        from gateway.base.process import ExitCode
+
+        return ExitCode.INTERRUPTED
+
+
+def _write_version() -> bool:
+    """Return False if stdout is closed or full: the verbs' way of writing says so."""
+    from gateway.base.process import describe_version
+    from gateway.ledger.versions import VERSION
+
+    try:
         sys.stdout.write(f"gateway {describe_version(VERSION)}\n")
-        return 0
-    from gateway.cli import main as run
-
-    return run()
+        sys.stdout.flush()
+    except (AttributeError, OSError):  # Python has no stdout if it was closed
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -151,6 +151,8 @@ FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if sys.stdout is None:
+        sys.stdout = _open_closed()
     output = Output(_tolerant(sys.stdout), _tolerant(sys.stderr))
     try:
         code = _run(words, os.environ if environ is None else environ, output)
@@ -191,6 +193,14 @@ def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> in
 
 def _describe(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
+
+
+def _open_closed() -> TextIO:
+    """Return a stream in place of a closed stdout, which fails as it does on a full disk.
+
+    A key that is shown only once must not vanish as if it had been written.
+    """
+    return os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
 
 
 def _tolerant(stream: TextIO | None) -> TextIO:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -41,6 +42,10 @@ class Parser(argparse.ArgumentParser):
         """Write the message and one hint; argparse would put the whole usage before it."""
         hint = "" if "did you mean" in message else f"\nSee `{self.prog} --help`."
         self.exit(ExitCode.USAGE, f"{PROGRAM}: {message}{hint}\n")
+
+    def print_help(self, _: object = None) -> None:
+        """Write the help; argparse would hide that there is no room for it, and end with 0."""
+        sys.stdout.write(self.format_help())
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse an unknown verb; argparse would list all verbs in one line."""

@@ -13,11 +13,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import pytest
 
+from gateway import __main__
 from gateway.admin import asking
 from gateway.base.process import ExitCode, describe_version
 from gateway.cli import main
@@ -119,6 +122,34 @@ def test_a_full_disk_behind_stdout_is_no_traceback(cli: Cli, alice: str) -> None
         r"python -m gateway: No space left on device\n",
         answer.err,
     )
+
+
+@each_row(("is_full", "reason"), [(True, "No space left on device"), (False, "Bad file desc")])
+@each_row("words", [["--version"], ["--help"], ["key", "--help"], ["key", "list"]])
+def test_what_cannot_be_written_is_no_success(
+    cli: Cli, alice: str, is_full: bool, reason: str, words: Sequence[str]
+) -> None:
+    """Python itself has no stdout if a shell closed it, as by `>&-`."""
+    assert alice
+    full, err = Path("/dev/full"), io.StringIO()
+    with suppress(OSError), full.open("w") as out, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", out if is_full else None)
+        patch.setattr("sys.stderr", err)
+        patch.setattr("sys.argv", ["gateway", *words])
+        patch.setenv("GATEWAY_CONFIG", str(cli.config))
+        assert __main__.main() == ExitCode.FAILED
+        assert err.getvalue().startswith(f"python -m gateway: {reason}")
+        sys.stdout.close()
+
+
+def test_ctrl_c_during_the_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    importing = ModuleType("gateway.cli")
+    monkeypatch.setattr(importing, "__getattr__", interrupt, raising=False)
+    monkeypatch.setitem(sys.modules, "gateway.cli", importing)
+    assert __main__.main() == ExitCode.INTERRUPTED
 
 
 @pytest.mark.slow
