@@ -70,7 +70,7 @@ def _read_model(
         problems.add(place.error("max_output_tokens", NO_OUTPUT))
     prices: PriceList | None = None
     with problems.collect():
-        if told["price_image"]:
+        if told["price_image"] is not None:
             prices = read_image_prices(place, told, kind)
         elif "kind" in settings:
             prices = read_price_list(place, told, needed)

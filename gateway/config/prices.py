@@ -49,10 +49,12 @@ def read_image_prices(place: Place, told: Told, kind: str) -> PriceList:
     raw = told["price_image"]
     if kind != "image":
         raise place.error("price_image", 'needs kind = "image"')
-    if told["price"] or told["price_when"] or told["tool_prices"]:
+    if any(_is_set(told, name) for name in ("price", "price_when", "tool_prices")):
         raise place.error("price_image", "stands in place of `price` and `tool_prices`")
     if not isinstance(raw, list):
         raise place.error("price_image", f"must be an array of tables, not {show(raw)}")
+    if not raw:
+        raise place.error("price_image", "must have a table, such as { price = 0.04 }")
     found: dict[str, int] = {}
     for number, one in enumerate(raw):
         row = read_table(
@@ -88,8 +90,13 @@ def read_costs(
 def _refuse_rest(place: Place, key: str, told: Told, problem: str) -> None:
     """Refuse rules and tools beside a price or a cost that can have none."""
     for name in (f"{key}_when", f"tool_{key}s"):
-        if told[name]:
+        if _is_set(told, name):
             raise place.error(name, problem)
+
+
+def _is_set(told: Told, name: str) -> bool:
+    """Tell whether a key says anything; a wrong type does, even where Python takes it for nothing."""
+    return bool(told[name] != SETTINGS["models.ID"][name].default)
 
 
 def _read_amounts(

@@ -204,8 +204,9 @@ def _check_header(name: str, content: object) -> None:
 
 
 def _header_name(value: object) -> str:
-    _check_header(str(value), "")
-    return str(value).lower()
+    name = text(value)
+    _check_header(name, "")
+    return name.lower()
 
 
 header_names = array(_header_name, '["x-grok-conv-id"]')
