@@ -6,6 +6,7 @@ file and what to type.
 
 from __future__ import annotations
 
+import errno
 import grp
 import json
 import os
@@ -163,6 +164,8 @@ def find_obstacle(path: Path, needs: int) -> str | None:
         found = path.stat()
     except FileNotFoundError:
         found = None
+    except OSError as error:
+        return _describe_name(error)
     if found is not None and (problem := _find_file_obstacle(path, found, needs)):
         return problem
     if needs == WRITE and not _may(folder, WRITE | os.X_OK):
@@ -189,12 +192,25 @@ def _find_folder_obstacle(folder: Path) -> str | None:
         try:
             found = one.stat()
         except FileNotFoundError:
+            if one.name.startswith("~"):
+                return f"{one.name} stands for no home folder here; write the whole path"
             return f"the folder {one} does not exist; type `mkdir -p {shlex.quote(str(folder))}`"
+        except OSError as error:
+            return _describe_name(error)
         if not stat.S_ISDIR(found.st_mode):
             return f"{one} is a file, not a folder"
         if not _may(one, os.X_OK):
             return _blame(f"the folder {one}", one, found)
     return None
+
+
+def _describe_name(error: OSError) -> str:
+    """Say what is wrong with a path that can lead nowhere."""
+    if error.errno == errno.ENAMETOOLONG:
+        return "its name is too long; write a shorter one"
+    if error.errno == errno.ELOOP:
+        return "its symbolic links lead in a circle; name the file itself"
+    return str(error.strerror)
 
 
 def _blame(named: str, path: Path, found: os.stat_result) -> str:

@@ -75,7 +75,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    path: Annotated[Path, Setting(read.text, "gateway.db")]
+    path: Annotated[Path, Setting(values.database_file, "gateway.db")]
     """Absolute path of the database; beside one of PostgreSQL it is where a file would be."""
     url: Annotated[DatabaseUrl | None, Setting(secrets.secret, None)] = None
     retention_months: Annotated[int, Setting(read.integer(0, _MAX_MONTHS), 0)] = 0

@@ -125,6 +125,20 @@ def _has_host(parts: SplitResult, *schemes: str) -> bool:
     return parts.scheme in schemes and parts.port != 0 and host != ""
 
 
+_ELSEWHERE = re.compile(r"\w+://|(?:env|file|command):", re.ASCII)
+
+
+def database_file(value: object) -> str:
+    """Read the path of a database. An address, which may have a password, would be made as folders."""
+    path = text(value)
+    if _ELSEWHERE.match(path):
+        raise ValueError(
+            'must be the path of a file, such as "gateway.db"; what names a database of PostgreSQL'
+            " belongs in url"
+        )
+    return path
+
+
 def origin(value: object) -> str:
     """Read scheme, host and port, in the form of a browser's Origin header."""
     parts = urlsplit(base_url(value))

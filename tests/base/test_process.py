@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
@@ -99,6 +100,19 @@ def test_a_mode_that_forbids_it_is_said(folder: Path) -> None:
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     assert find_obstacle(tmp_path / "a" / "b" / "c", READ) == (
         f"the folder {tmp_path}/a does not exist; type `mkdir -p {tmp_path}/a/b`"
+    )
+
+
+def test_a_path_that_leads_nowhere_is_said(tmp_path: Path) -> None:
+    long, circle = "x" * 300, tmp_path / "circle"
+    circle.symlink_to(circle)
+    for path, needs in itertools.product((tmp_path / long, tmp_path / long / "a"), (READ, WRITE)):
+        assert find_obstacle(path, needs) == "its name is too long; write a shorter one"
+    for path, needs in itertools.product((circle, circle / "a"), (READ, WRITE)):
+        told = "its symbolic links lead in a circle; name the file itself"
+        assert find_obstacle(path, needs) == told
+    assert find_obstacle(tmp_path / "~" / "a", READ) == (
+        "~ stands for no home folder here; write the whole path"
     )
 
 

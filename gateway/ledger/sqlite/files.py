@@ -50,7 +50,8 @@ _SYSTEM: Final = {
 
 _NO_ACCESS: Final = frozenset(
     {
-        *(errno.EACCES, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS),
+        *(errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR),
+        *(errno.EPERM, errno.EROFS),
         *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR),
         *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY),
     }
@@ -77,7 +78,7 @@ def explain(path: Path, error: sqlite3.Error | OSError) -> LedgerError:
 
 def find_access_obstacle(path: Path) -> str | None:
     """Return why this user cannot use a database; None if nothing is in the way."""
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     for end in _BESIDE:
         if obstacle := find_obstacle(path.with_name(path.name + end), WRITE):
             return f"{path.name}{end}: {obstacle}" if end else obstacle
@@ -324,7 +325,7 @@ def _name_server(lock_path: Path) -> str:
 
 def _add(path: Path, suffix: str) -> Path:
     """Name a file beside the database, as SQLite does: behind a symbolic link."""
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     return path.with_name(path.name + suffix)
 
 

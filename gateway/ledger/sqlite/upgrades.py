@@ -100,7 +100,7 @@ def forget(path: Path) -> None:
 
 
 def _name_note(path: Path) -> Path:
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     return path.with_name(path.name + _NOTE)
 
 
