@@ -7,10 +7,14 @@ import shlex
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from gateway.base.process import name_group
 from gateway.config.records import Config
 from gateway.extension import find_advice
+
+MAX_NAMED: Final = 5
+"""Settings that one warning names: the mode of the file mends them all."""
 
 
 def list_warnings(config: Config) -> Iterator[str]:
@@ -36,8 +40,10 @@ def warn_of_literals(path: Path, literals: Sequence[str]) -> str | None:
     if not literals or not (readers := _find_readers(found)):
         return None
     who, mode = readers
+    more = [f"{len(literals) - MAX_NAMED} more"] if len(literals) > MAX_NAMED else []
+    named = ", ".join((*literals[:MAX_NAMED], *more))
     return (
-        f"{path} can be read by {who}, and has secrets written out: {', '.join(literals)}. Type"
+        f"{path} can be read by {who}, and has secrets written out: {named}. Type"
         f" `chmod {mode} {shlex.quote(str(path))}`; keys and addresses can also be env:NAME or"
         " file:PATH."
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
+from gateway.cli.summary import describe_config, page_config
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
+from tests.support.settings import MODEL, openai
 from tests.support.stand_in import PASSWORD, SHOWN, URL, Opening, stand_in
 
 CANARY = "sk-canary-0123456789-tail"
@@ -45,6 +48,21 @@ def test_the_shipped_configuration_is_in_order(cli: Cli) -> None:
     answer = cli.done("check")
     assert "off: the environment variable ANTHROPIC_API_KEY is not set" in answer.out
     assert [one for one in answer.err.splitlines() if "needs the extra" not in one] == []
+
+
+def test_many_models_are_summarized_in_time(tmp_path: Path) -> None:
+    """A reseller has hundreds; `check` looked at all of them for each one."""
+
+    def take_seconds(count: int) -> float:
+        models = (MODEL.replace('"m"', f'"m{number}"', 1) for number in range(count))
+        config = openai(tmp_path, "".join(models))
+        begun = time.process_time()
+        summary = describe_config(config)
+        assert len(page_config(config, summary).splitlines()) > count
+        return time.process_time() - begun
+
+    few, many = take_seconds(100), take_seconds(800)
+    assert many < 24 * few
 
 
 @each_row(

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from gateway.config.doubts import warn_of_literals
+from gateway.config.doubts import MAX_NAMED, warn_of_literals
 from gateway.config.load import load_config
 from gateway.config.reader import HIDDEN, ConfigError, Setting
 from gateway.config.records import find_settings
@@ -146,3 +146,11 @@ def test_others_are_who_need_not_read_the_file(
 
 def test_a_file_that_is_gone_is_read_by_nobody(tmp_path: Path) -> None:
     assert warn_of_literals(tmp_path / "gateway.toml", ("[a] b",)) is None
+
+
+def test_of_many_secrets_that_others_can_read_a_few_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.toml"
+    path.touch(0o644)
+    told = warn_of_literals(path, [f"[p{n}] api_key" for n in range(MAX_NAMED + 2)])
+    assert "[p0] api_key, [p1] api_key" in str(told)
+    assert "[p4] api_key, 2 more. Type" in str(told)
