@@ -201,22 +201,25 @@ def old(filled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(filled, tmp_path / "gateway.db"))
 
 
-def list_columns(path: Path, table: str) -> str:
+def list_columns(connection: sqlite3.Connection, table: str) -> str:
     """Return the columns of a table in both versions."""
-    names = query(path, f"SELECT name FROM pragma_table_info('{table}')")
+    names = connection.execute(f"SELECT name FROM pragma_table_info('{table}')")
     return ", ".join(f'"{name}"' for (name,) in names if f"{table}.{name}" not in NEW_COLUMNS)
 
 
 def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """Return all rows of the tables that have some, by name; the audit looks at the sums by day."""
-    tables = query(
-        path,
-        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'daily%'",
+    tables = (
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'daily%'"
     )
-    found = {
-        str(name): query(path, f"SELECT {list_columns(path, str(name))} FROM {name} ORDER BY 1")
-        for (name,) in tables
-    }
+    # One connection: each reads the schema of all tables when it begins.
+    with closing(sqlite3.connect(path)) as connection:
+        found = {
+            name: connection.execute(
+                f"SELECT {list_columns(connection, name)} FROM {name} ORDER BY 1"
+            ).fetchall()
+            for (name,) in connection.execute(tables).fetchall()
+        }
     return {name: rows for name, rows in found.items() if rows}
 
 
