@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -36,7 +37,8 @@ token_count = read.integer(1, values.MAX_TOKENS)
 Record = TypeVar("Record")
 
 
-def find_settings(record: type) -> dict[str, Setting]:
+@cache
+def find_settings(record: type) -> Mapping[str, Setting]:
     """Return the settings among a record's fields by their keys, which lack the suffix of nano-units."""
     hints = get_type_hints(record, include_extras=True).items()
     found = {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
