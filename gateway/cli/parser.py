@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NoReturn
 
 from gateway.base.process import PROGRAM, ExitCode
@@ -64,7 +64,7 @@ def parse(words: Sequence[str]) -> Options:
     """Parse a command line. Raises SystemExit when argparse has written the error or the help."""
     load_verbs(words)
     # Not parse_args: its error for an unknown argument shows the usage of all verbs.
-    options, unknown = make_parser().parse_known_args(words, Options())
+    options, unknown = make_parser(words).parse_known_args(words, Options())
     if not hasattr(options, "verb"):
         load_verbs((DEFAULT,))
         options.verb = VERBS[DEFAULT]
@@ -89,8 +89,11 @@ def _advise(word: str, known: list[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def make_parser() -> Parser:
-    """Build the parser of the verbs whose modules are imported; it knows the words of the others."""
+def make_parser(typed: Collection[str] | None = None) -> Parser:
+    """Build the parser of the verbs whose modules are imported; it knows the words of the others.
+
+    If `typed` is given, only verbs whose first word is among it have arguments: no others can be meant.
+    """
     root = _equip(
         # No abbreviations: scripts that use one would break when an option is added.
         Parser(prog=PROGRAM, allow_abbrev=False),
@@ -102,13 +105,14 @@ def make_parser() -> Parser:
     _add_config(root, default=None)
     top = root.add_subparsers(title="verbs", metavar="VERB")
     for word, summary in find_words().items():
-        members = [one for path, one in VERBS.items() if path.startswith(f"{word} ")]
+        meant = typed is None or word in typed
+        members = [one for path, one in VERBS.items() if meant and path.startswith(f"{word} ")]
         parser = _equip(
             top.add_parser(word, help=summary, allow_abbrev=False),
             summary,
             (one.examples[0] for one in members),
         )
-        if word in VERBS:
+        if meant and word in VERBS:
             _fill(parser, VERBS[word])
         elif members:
             group = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
