@@ -29,7 +29,10 @@ STOP_SECONDS: Final = 60.0
 PORTS: Final = range(20_000, 32_000)
 """Below those that the kernel gives away, so that nobody takes one before its server."""
 WORKERS: Final = 8
-"""Of the test run: each draws from ports of its own, or two would give one to two servers now and then."""
+"""Of the test run: each draws from ports of its own, or two would give one to two servers now and then.
+
+Where two runs go on beside each other, GATEWAY_PORTS is the number of the first worker.
+"""
 CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
 RESPONSES: Final = "/v1/responses"
@@ -37,8 +40,9 @@ COUNT_TOKENS: Final = "/v1/messages/count_tokens"
 
 
 def _shuffle_ports() -> Iterator[int]:
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    ports = list(PORTS[worker % WORKERS :: WORKERS])
+    first = os.environ.get("GATEWAY_PORTS", "0")
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    ports = list(PORTS[(int(first) + int(worker)) % WORKERS :: WORKERS])
     random.SystemRandom().shuffle(ports)
     return cycle(ports)
 
