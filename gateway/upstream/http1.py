@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Final
 
 MAX_LINE_BYTES: Final = 8190
@@ -23,8 +22,6 @@ MAX_INTERIM: Final = 10
 """Interim responses (1xx) before the final one; more would only cost time."""
 MAX_CHUNK_LINE_BYTES: Final = 16 << 10
 """Bytes of a chunk-size line with its extensions, which are ignored."""
-MANY_BYTES: Final = 1 << 10
-"""Bytes that are split into chunks at once: some events of a stream."""
 
 _STATUS_LINE: Final = rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?"
 # Possessive quantifiers (`++`, `*+`): no hostile head makes the patterns backtrack.
@@ -42,7 +39,8 @@ _FRAMING = re.compile(
 # RFC 9112 §7.1 warns of huge sizes; fifteen digits are more than any chunk has.
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
 _CHUNK_LINE = re.compile(_CHUNK_SIZE.pattern + rb"\r?\n")
-_SIZES = re.compile(rb"[0-9A-Fa-f]{1,15}+(?:,[0-9A-Fa-f]{1,15}+)*+")
+_NEXT_CHUNK = re.compile(rb"\r\n([1-9A-Fa-f][0-9A-Fa-f]{0,14})\r\n")
+"""The end of a chunk and the size of the next, as nearly all senders write them. The last chunk is none."""
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 # Responses with these statuses have no body, whatever length the head states (RFC 9112 §6.3).
 _NO_BODY: Final = frozenset({204, 304})
@@ -83,7 +81,6 @@ class ResponseReader:
         "_in_trailers",
         "_interim",
         "_left",
-        "_may_split",
         "_partial",
         "_trailers",
         "_until_close",
@@ -107,8 +104,6 @@ class ResponseReader:
         """The next byte begins a chunk."""
         self._in_trailers = False
         self._interim = 0
-        self._may_split = True
-        """`_split_chunks` has not failed."""
         self._trailers = 0
         self._until_close = False
 
@@ -207,8 +202,6 @@ class ResponseReader:
         position, size = 0, len(data)
         if self._left > 0:
             position = self._read_chunk_data(data, position, pieces)
-        if size - position > MANY_BYTES and self._may_split and not self._in_trailers:
-            position += self._split_chunks(data[position:], pieces)
         while position < size and not self.done:
             if self._left > 0:
                 position = self._read_chunk_data(data, position, pieces)
@@ -216,13 +209,8 @@ class ResponseReader:
             if not self._in_trailers:
                 line = _CHUNK_LINE.match(data, position)
                 # A size of 0 takes the slow way below, as trailers may follow it.
-                if line is not None and (length := int(line[1], 16)):
-                    start = line.end()
-                    if data[start + length : start + length + 2] == b"\r\n":
-                        pieces.append(data[start : start + length])
-                        position = start + length + 2
-                    else:
-                        position, self._left = start, length + 2
+                if line is not None and int(line[1], 16):
+                    position = self._take_chunks(data, line, pieces)
                     continue
             end = data.find(b"\n", position)
             if end < 0:
@@ -233,29 +221,19 @@ class ResponseReader:
             position = end + 1
         return position
 
-    def _split_chunks(self, data: bytes, pieces: list[bytes]) -> int:
-        """Take the whole chunks at the beginning of `data`; return the index after them.
+    def _take_chunks(self, data: bytes, line: re.Match[bytes] | None, pieces: list[bytes]) -> int:
+        """Take the chunk with this size line, and those behind it; return the index after their data.
 
-        It takes the same few steps for any number of chunks. Chunks whose data contain a CRLF make it
-        fail: then it takes none and is not tried again.
+        What is missing there, the last one's CRLF or more, is left to `_read_chunk_data`.
         """
-        tokens = data.split(b"\r\n")
-        # The next chunk begins after the last CRLF.
-        whole = (len(tokens) - 1) // 2 * 2
-        sizes, contents = tokens[:whole:2], tokens[1:whole:2]
-        lengths = [*map(len, contents)]
-        if 0 in lengths:  # the last chunk, behind which may be trailers
-            end = lengths.index(0)
-            del sizes[end:], contents[end:], lengths[end:]
-        if not sizes:
-            return 0
-        digits = b",".join(sizes)
-        if not _SIZES.fullmatch(digits) or [*map(int, sizes, repeat(16))] != lengths:
-            self._may_split = False
-            return 0
-        pieces += contents
-        # Each chunk has two CRLFs, and `digits` has a comma behind all but the last.
-        return sum(lengths) + len(digits) + 3 * len(sizes) + 1
+        start = end = 0
+        while line is not None:
+            start = line.end()
+            end = start + int(line[1], 16)
+            pieces.append(data[start:end])
+            line = _NEXT_CHUNK.match(data, end)
+        self._left = max(end - len(data), 0) + 2
+        return min(end, len(data))
 
     def _read_chunk_data(self, data: bytes, position: int, pieces: list[bytes]) -> int:
         """Take the available part of the current chunk; `_left` includes its CRLF."""
