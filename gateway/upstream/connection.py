@@ -66,8 +66,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._turns: Turns = find_turns()
         self._pending = b""
-        """Bytes read and waiting for the receiver or for their turn. While there are any, the transport is
-        paused."""
+        """Bytes read and waiting for the receiver or for their turn. Beyond a piece, the transport is paused."""
         self._piece_bytes = PIECE_BYTES
         self._is_read = True
         """The transport reads."""
@@ -211,12 +210,12 @@ class Connection(asyncio.Protocol):
         self._choose_reading()
 
     def _choose_reading(self) -> None:
-        """Let the transport read if nothing is pending.
+        """Let the transport read unless more than a piece is pending.
 
-        While the receiver asks to wait, one more read is kept. Most waits, such as that for a stream's head,
-        end before it, so they take no calls of the system.
+        Most waits, such as that for a stream's head or for a turn, end before another read, so they take no
+        calls of the system. What waits when the connection ends is handled at once, so it must be little.
         """
-        reads = not self._pending
+        reads = len(self._pending) <= PIECE_BYTES
         if self._transport is not None and reads != self._is_read:
             self._is_read = reads
             if reads:

@@ -306,9 +306,9 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
     run_on(loop, play())
 
 
-@each_row("size", [1, SMALL_BYTES + 1])
-async def test_one_more_read_is_kept_while_a_receiver_waits(size: int) -> None:
-    """Only that one pauses the transport, as most waits end before it."""
+@each_row("size", [1, PIECE_BYTES, PIECE_BYTES + 1])
+async def test_what_comes_while_a_receiver_waits_is_kept(size: int) -> None:
+    """Much pauses the transport; little does not, as most waits end before it."""
     connection = make_started(wire := Wire(), taker := Taker(full=True), OK + b"\r\n")
     delivery = await begin_delivery(connection)
     connection.data_received(b"1")
@@ -316,11 +316,12 @@ async def test_one_more_read_is_kept_while_a_receiver_waits(size: int) -> None:
     assert wire.reads
     assert not connection.reads
     connection.data_received(b"2" * size)
-    assert not wire.reads
+    assert wire.reads is (size <= PIECE_BYTES)
     assert taker.body == b"1"
     taker.full = False
     taker.room.set()
-    await until(lambda: wire.reads, "the transport to be read again")
+    await until(lambda: connection.reads, "the receiver to have all of it")
+    assert wire.reads
     connection.data_received(b"3")
     connection.connection_lost(None)
     await asyncio.wait_for(delivery, SECONDS)
