@@ -24,22 +24,32 @@ SMALL_BYTES: Final = 2 << 10
 """Bytes of a read handled at once: some events. More wait while other connections have their turns."""
 PIECE_BYTES: Final = 8 << 10
 """Bytes handled at a time. At worst, small events that are each translated, they take 4 ms."""
-LARGE_PIECE_BYTES: Final = 32 << 10
-"""The same where they pass without a translation: bursts cost a sixth less than in small pieces."""
+LARGE_PIECE_BYTES: Final = 128 << 10
+"""The same where they pass without a translation: most of what comes in one read is one piece, and leaves in
+one write. A burst of 67 KB costs a fifth less than in pieces of 32 KiB."""
 BYTES_PER_LINE: Final = 24
-"""A piece has a line for so many bytes at most, as each event takes its time, however short it is. Pieces of
-usual events are not cut: the least is a text of Messages, with three lines, and two of a chunk around it."""
+"""A piece has a line for so many bytes at most, as each event takes its time, however short it is. Small
+pieces of usual events are not cut: the least is a text of Messages, with three lines, and two of a chunk."""
+MOST_LINES: Final = 1365
+"""Lines of a piece: at worst, events that no template passes, they take 10 ms."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped, so that the connection can return to the pool."""
 
 
 def cut_piece(data: bytes, size: int) -> bytes:
-    """Cut the first piece: at most `size` bytes, and a line for each `BYTES_PER_LINE` of these."""
-    piece, most = data[:size], size // BYTES_PER_LINE
-    # Only single bytes are counted, at once: to count pairs of them took a third of a burst's time.
-    while piece.count(b"\n") > most or piece.count(b"\r") > most:
-        piece = piece[: len(piece) // 2]
-    return piece
+    """Cut the first piece: at most `size` bytes, and few lines (`BYTES_PER_LINE`, `MOST_LINES`)."""
+    most, lines, end = min(size // BYTES_PER_LINE, MOST_LINES), 0, 0
+    step = PIECE_BYTES
+    while end < min(size, len(data)):
+        # Only single bytes are counted: to count pairs of them took a third of a burst's time.
+        found = max(data.count(b"\n", end, end + step), data.count(b"\r", end, end + step))
+        if lines + found <= most:
+            end, lines = end + step, lines + found
+        elif end:
+            break
+        else:
+            step //= 2
+    return data[: min(end, size)]
 
 
 class Broken(Exception):

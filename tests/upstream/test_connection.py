@@ -34,6 +34,7 @@ from tests.upstream.kit import Taker
 
 BYTES_PER_LINE, KEEPALIVE_SECONDS = 24, 60
 PIECE_BYTES, SMALL_BYTES, STEP_BYTES = 8 << 10, 2 << 10, 2 << 10
+LARGE_PIECE_BYTES, MOST_LINES = 128 << 10, 1365
 
 REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\n\r\n{}"
 OK: Final = b"HTTP/1.1 200 OK\r\n"
@@ -386,14 +387,33 @@ SHORT_CHUNK: Final = (
 )
 def test_pieces_have_few_lines_however_short_these_are(event: bytes, *, is_cut: bool) -> None:
     """Each event takes its time, so a piece of tiny ones would make a long turn."""
-    rest, pieces = event * 20_000, []
-    while rest:
-        pieces.append(cut_piece(rest, PIECE_BYTES))
-        rest = rest[len(pieces[-1]) :]
-    assert b"".join(pieces) == event * 20_000
-    most = PIECE_BYTES // BYTES_PER_LINE
-    assert max(one.count(end) for one in pieces for end in (b"\n", b"\r")) <= most
+    pieces = cut_pieces(event * 20_000, PIECE_BYTES)
+    assert count_lines(pieces) <= PIECE_BYTES // BYTES_PER_LINE
     assert (max(map(len, pieces)) == PIECE_BYTES) != is_cut
+
+
+@each_row(
+    "event", [b"data: {}\n\n", b"a\r", SHORT_CHUNK, b"x" * 120 + b"\r\n\r\n", b"x" * 96 + b"\r"]
+)
+def test_large_pieces_have_as_few_lines_however_many_bytes_they_may_have(event: bytes) -> None:
+    pieces = cut_pieces(event * 20_000, LARGE_PIECE_BYTES)
+    assert count_lines(pieces) <= MOST_LINES
+    least = MOST_LINES // max(event.count(b"\n"), event.count(b"\r")) * len(event)
+    assert len(pieces[0]) >= min(least // 2, LARGE_PIECE_BYTES)
+
+
+def cut_pieces(data: bytes, size: int) -> list[bytes]:
+    rest, pieces = data, list[bytes]()
+    while rest:
+        pieces.append(cut_piece(rest, size))
+        rest = rest[len(pieces[-1]) :]
+    assert b"".join(pieces) == data
+    return pieces
+
+
+def count_lines(pieces: list[bytes]) -> int:
+    """Count the lines of the piece that has the most."""
+    return max(one.count(end) for one in pieces for end in (b"\n", b"\r"))
 
 
 def pack(body: bytes, window: int = 31) -> bytes:
