@@ -30,20 +30,24 @@ _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
 
 def count_choices_text(choices: list[object], key: Literal["message", "delta"]) -> int:
     """Count the UTF-8 bytes of output in the choices of a reply or a chunk."""
-    found = (choice.get(key) for choice in choices if isinstance(choice, dict))
-    return sum(count_message_text(message) for message in found if isinstance(message, dict))
+    total = 0
+    for choice in choices:
+        message = choice.get(key) if type(choice) is dict else None
+        if type(message) is dict:
+            total += count_message_text(message)
+    return total
 
 
 def count_message_text(message: Json) -> int:
     """Count the UTF-8 bytes of output in a message or a delta: text, reasoning and arguments."""
     content = message.get("content")
-    thinking, text = read_content(content)
+    thinking, text = read_content(content) if type(content) is list else ("", content)
     reasoning = read_reasoning(message) or thinking
     total = count_text(text, reasoning, message.get("refusal"))
     if "tool_calls" in message or "function_call" in message:
         calls = [call for call in get_list(message, "tool_calls") if isinstance(call, dict)]
         total += sum(map(_count_call, [*calls, {"function": message.get("function_call")}]))
-    if isinstance(content, list) or "audio" in message or "images" in message:
+    if type(content) is list or "audio" in message or "images" in message:
         # Pictures count as a fixed number of text bytes, recordings by their transcripts.
         audio = get_object(message, "audio")
         total += (len(list_media(message)) - bool(audio)) * PICTURE_BYTES

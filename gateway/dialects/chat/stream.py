@@ -190,8 +190,7 @@ class ChatStream(PassingStream):
         self._reader.repair.continue_tool(*tool)
 
     def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:  # noqa: ARG002 - chunks have no names
-        data = event.data or b""
-        return event.canonical and b"\n" not in data and b"\r" not in data
+        return event.canonical
 
     def _edit_event(self, block: bytes, chunk: Json) -> bytes:
         choices = get_list(chunk, "choices")

@@ -215,8 +215,10 @@ def maybe_loads(data: bytes) -> Any:
     """
     if len(data) > MAX_ELEMENTS or _budget.get() is not None:
         spend_elements(data)  # else each value and each escape takes a byte at least
-    # Counting brackets is cheap, and a text with fewer cannot nest that deep.
-    if len(data) <= STEP_BYTES:
+    # Counting brackets is cheap, and a text with fewer, or of fewer bytes, cannot nest that deep.
+    if len(data) <= 2 * MAX_DEPTH:
+        levels = 0
+    elif len(data) <= STEP_BYTES:
         levels = data.count(b"[") + data.count(b"{")
     else:
         levels = sum(count_bytes(data, opening, MAX_DEPTH) for opening in (b"[", b"{"))

@@ -68,6 +68,11 @@ def parse_event(block: bytes) -> Event:
     # Counted first, as splitting makes an object of each line.
     if len(block) > MAX_LINES and block.count(b"\n") + block.count(b"\r") > 2 * MAX_LINES:
         raise UpstreamError("The upstream provider sent an event of too many lines.")
+    # Nearly all events of chat are a line of data.
+    if block.startswith(b"data: "):
+        only = block[6:].rstrip(b"\r\n")
+        if b"\n" not in only and b"\r" not in only:
+            return Event("", only, (), True)
     name = ""
     data: list[bytes] = []
     comments: list[bytes] = []
