@@ -22,34 +22,33 @@ NOT_REUSABLE: Final = frozenset({101, 204})
 """Statuses after which some servers send bytes that belong to no response."""
 SMALL_BYTES: Final = 2 << 10
 """Bytes of a read handled at once: some events. More wait while other connections have their turns."""
-PIECE_BYTES: Final = 8 << 10
-"""Bytes handled at a time. At worst, small events that are each translated, they take 4 ms."""
-LARGE_PIECE_BYTES: Final = 128 << 10
-"""The same where they pass without a translation: most of what comes in one read is one piece, and leaves in
-one write. A burst of 67 KB costs a fifth less than in pieces of 32 KiB."""
-BYTES_PER_LINE: Final = 24
-"""A piece has a line for so many bytes at most, as each event takes its time, however short it is. Small
-pieces of usual events are not cut: the least is a text of Messages, with three lines, and two of a chunk."""
+PIECE_BYTES: Final = 128 << 10
+"""Bytes handled at a time: most of what comes in one read is one piece, and leaves in one write. A burst of
+67 KB costs a fifth less than in pieces of 32 KiB."""
 MOST_LINES: Final = 1365
-"""Lines of a piece: at worst, events that no template passes, they take 10 ms."""
+"""Lines of a piece, as each event takes its time, however short it is: at worst, events that no template
+passes, they take 10 ms."""
+MOST_TRANSLATED_LINES: Final = 341
+"""The same where events are translated: at worst they take 4 ms."""
+PART_BYTES: Final = 8 << 10
+"""Bytes whose lines are counted at a time. As many may wait while the transport is read on."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped, so that the connection can return to the pool."""
 
 
-def cut_piece(data: bytes, size: int) -> bytes:
-    """Cut the first piece: at most `size` bytes, and few lines (`BYTES_PER_LINE`, `MOST_LINES`)."""
-    most, lines, end = min(size // BYTES_PER_LINE, MOST_LINES), 0, 0
-    step = PIECE_BYTES
-    while end < min(size, len(data)):
+def cut_piece(data: bytes, most_lines: int) -> bytes:
+    """Cut the first piece: at most `PIECE_BYTES`, and so many lines."""
+    end, lines, step = 0, 0, PART_BYTES
+    while end < min(PIECE_BYTES, len(data)):
         # Only single bytes are counted: to count pairs of them took a third of a burst's time.
         found = max(data.count(b"\n", end, end + step), data.count(b"\r", end, end + step))
-        if lines + found <= most:
+        if lines + found <= most_lines:
             end, lines = end + step, lines + found
         elif end:
             break
         else:
             step //= 2
-    return data[: min(end, size)]
+    return data[: min(end, PIECE_BYTES)]
 
 
 class Broken(Exception):
@@ -76,8 +75,8 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._turns: Turns = find_turns()
         self._pending = b""
-        """Bytes read and waiting for the receiver or for their turn. Beyond a piece, the transport is paused."""
-        self._piece_bytes = PIECE_BYTES
+        """Bytes read and waiting for the receiver or for their turn. Beyond a part, the transport is paused."""
+        self._most_lines = MOST_LINES
         self._is_read = True
         """The transport reads."""
         self._waiter: asyncio.Future[None] | None = None
@@ -107,18 +106,15 @@ class Connection(asyncio.Protocol):
         return not self.paused and not self._pending
 
     def start(
-        self,
-        request: bytes,
-        open_body: Callable[[Head], Receiver],
-        piece_bytes: int = LARGE_PIECE_BYTES,
+        self, request: bytes, open_body: Callable[[Head], Receiver], most_lines: int = MOST_LINES
     ) -> None:
         """Send a whole request, or what comes before `send`.
 
-        The head of the answer opens the receiver, which takes at most `piece_bytes` at a time.
+        The head of the answer opens the receiver, which takes at most `most_lines` at a time.
         """
         assert self._transport is not None
         self._reader = ResponseReader()
-        self._open_body, self._piece_bytes = open_body, piece_bytes
+        self._open_body, self._most_lines = open_body, most_lines
         self.answered = False
         self._transport.write(request)
 
@@ -214,18 +210,18 @@ class Connection(asyncio.Protocol):
                 # The pool's: one provider has one share.
                 self._turns.defer(self._keep, self._read_pending)
                 break
-            piece = cut_piece(self._pending, self._piece_bytes)
+            piece = cut_piece(self._pending, self._most_lines)
             self._pending = self._pending[len(piece) :]
             self._read(piece)
         self._choose_reading()
 
     def _choose_reading(self) -> None:
-        """Let the transport read unless more than a piece is pending.
+        """Let the transport read unless more than a part is pending.
 
         Most waits, such as that for a stream's head or for a turn, end before another read, so they take no
         calls of the system. What waits when the connection ends is handled at once, so it must be little.
         """
-        reads = len(self._pending) <= PIECE_BYTES
+        reads = len(self._pending) <= PART_BYTES
         if self._transport is not None and reads != self._is_read:
             self._is_read = reads
             if reads:

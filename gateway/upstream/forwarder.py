@@ -27,7 +27,7 @@ from gateway.config.records import Provider
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
 from gateway.upstream.attempt import Attempt, Forwarder, list_headers, read_retry_after
-from gateway.upstream.connection import LARGE_PIECE_BYTES, PIECE_BYTES, Broken, Connection
+from gateway.upstream.connection import MOST_LINES, MOST_TRANSLATED_LINES, Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
@@ -87,13 +87,13 @@ class HttpForwarder(Forwarder):
         """Send the request by one key, again if the connection was stale."""
         request, body, fresh = self._write_request(key, attempt), attempt.body, False
         passes = attempt.exchange.translation is None
-        piece_bytes = LARGE_PIECE_BYTES if passes else PIECE_BYTES
+        most_lines = MOST_LINES if passes else MOST_TRANSLATED_LINES
         while True:
             connection = (None if fresh else self._pool.take()) or await self._connect()
             head: Head | None = None
             try:
                 attempt.attach(connection)
-                connection.start(request, attempt.open, piece_bytes)
+                connection.start(request, attempt.open, most_lines)
                 if not isinstance(body, bytes):
                     await connection.send(body.read_pieces())
                 head = await connection.read_head()

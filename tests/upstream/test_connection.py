@@ -32,9 +32,9 @@ from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step
 from tests.support.waiting import until
 from tests.upstream.kit import Taker
 
-BYTES_PER_LINE, KEEPALIVE_SECONDS = 24, 60
-PIECE_BYTES, SMALL_BYTES, STEP_BYTES = 8 << 10, 2 << 10, 2 << 10
-LARGE_PIECE_BYTES, MOST_LINES = 128 << 10, 1365
+KEEPALIVE_SECONDS = 60
+PIECE_BYTES, PART_BYTES, SMALL_BYTES, STEP_BYTES = 128 << 10, 8 << 10, 2 << 10, 2 << 10
+MOST_LINES, MOST_TRANSLATED_LINES = 1365, 341
 
 REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\n\r\n{}"
 OK: Final = b"HTTP/1.1 200 OK\r\n"
@@ -228,7 +228,7 @@ def make_started(wire: Wire, taker: Taker, head: bytes = WHOLE[:-6]) -> Connecti
     """Make a connection whose response has begun."""
     connection = Connection(lambda _: None, lambda _: None)
     connection.connection_made(wire)
-    connection.start(REQUEST, lambda _: taker, PIECE_BYTES)
+    connection.start(REQUEST, lambda _: taker)
     connection.data_received(head)
     return connection
 
@@ -307,7 +307,7 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
     run_on(loop, play())
 
 
-@each_row("size", [1, PIECE_BYTES, PIECE_BYTES + 1])
+@each_row("size", [1, PART_BYTES, PART_BYTES + 1])
 async def test_what_comes_while_a_receiver_waits_is_kept(size: int) -> None:
     """Much pauses the transport; little does not, as most waits end before it."""
     connection = make_started(wire := Wire(), taker := Taker(full=True), OK + b"\r\n")
@@ -317,7 +317,7 @@ async def test_what_comes_while_a_receiver_waits_is_kept(size: int) -> None:
     assert wire.reads
     assert not connection.reads
     connection.data_received(b"2" * size)
-    assert wire.reads is (size <= PIECE_BYTES)
+    assert wire.reads is (size <= PART_BYTES)
     assert taker.body == b"1"
     taker.full = False
     taker.room.set()
@@ -378,42 +378,26 @@ SHORT_CHUNK: Final = (
 """The shortest of usual events, in a chunk of its own."""
 
 
+@each_row("most", [MOST_LINES, MOST_TRANSLATED_LINES])
 @each_row(
-    ("event", "is_cut"),
+    "event",
     [
-        *((one, True) for one in (b"data: {}\n\n", b"a\r", b"data: {}\r\n\r\n", b": x\n\n")),
-        *((one, False) for one in (SHORT_CHUNK, b"x" * 120 + b"\r\n\r\n", b"x" * 31 + b"\r", b"x")),
+        *(b"data: {}\n\n", b"a\r", b"data: {}\r\n\r\n", b": x\n\n", SHORT_CHUNK, b"x"),
+        *(b"x" * size + b"\r" for size in (20, 94, 95, 378, 384, 400)),
     ],
 )
-def test_pieces_have_few_lines_however_short_these_are(event: bytes, *, is_cut: bool) -> None:
+def test_pieces_have_few_lines_however_short_these_are(event: bytes, most: int) -> None:
     """Each event takes its time, so a piece of tiny ones would make a long turn."""
-    pieces = cut_pieces(event * 20_000, PIECE_BYTES)
-    assert count_lines(pieces) <= PIECE_BYTES // BYTES_PER_LINE
-    assert (max(map(len, pieces)) == PIECE_BYTES) != is_cut
-
-
-@each_row(
-    "event", [b"data: {}\n\n", b"a\r", SHORT_CHUNK, b"x" * 120 + b"\r\n\r\n", b"x" * 96 + b"\r"]
-)
-def test_large_pieces_have_as_few_lines_however_many_bytes_they_may_have(event: bytes) -> None:
-    pieces = cut_pieces(event * 20_000, LARGE_PIECE_BYTES)
-    assert count_lines(pieces) <= MOST_LINES
-    least = MOST_LINES // max(event.count(b"\n"), event.count(b"\r")) * len(event)
-    assert len(pieces[0]) >= min(least // 2, LARGE_PIECE_BYTES)
-
-
-def cut_pieces(data: bytes, size: int) -> list[bytes]:
-    rest, pieces = data, list[bytes]()
+    rest = event * (2**20 // len(event))
+    pieces = []
     while rest:
-        pieces.append(cut_piece(rest, size))
+        pieces.append(cut_piece(rest, most))
         rest = rest[len(pieces[-1]) :]
-    assert b"".join(pieces) == data
-    return pieces
-
-
-def count_lines(pieces: list[bytes]) -> int:
-    """Count the lines of the piece that has the most."""
-    return max(one.count(end) for one in pieces for end in (b"\n", b"\r"))
+    assert b"".join(pieces) == event * (2**20 // len(event))
+    lines = max(event.count(b"\n"), event.count(b"\r"))
+    assert max(one.count(end) for one in pieces for end in (b"\n", b"\r")) <= most
+    longest = PIECE_BYTES if not lines else min(most // lines * len(event), PIECE_BYTES)
+    assert longest // 2 <= len(pieces[0]) <= PIECE_BYTES
 
 
 def pack(body: bytes, window: int = 31) -> bytes:
