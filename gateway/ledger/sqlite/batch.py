@@ -64,10 +64,11 @@ _INSERT_CHARGES: Final = Statement(
     " SELECT 'charge', * FROM",
     "WHERE column1 NOT NULL",
 )
-_READ_LAST: Final = "SELECT coalesce(max(id), 0) FROM entries"
 _READ_BALANCES: Final = Statement(
-    "SELECT json_group_array(json_array(id, balance_nano)) FROM accounts WHERE id IN"
+    "SELECT json_array((SELECT coalesce(max(id), 0) FROM entries),"
+    " json_group_array(json_array(id, balance_nano))) FROM accounts WHERE id IN"
 )
+"""The last entry's id, and the balances. They are read at once: each statement gives up the GIL."""
 _WRITE_BALANCES: Final = Statement(
     "UPDATE accounts SET balance_nano = new.column2 FROM", "AS new WHERE accounts.id = new.column1"
 )
@@ -112,6 +113,7 @@ def commit_requests(
     """Write all items in one transaction, or none; add the committed values to `known`."""
     new_prices: dict[int, str] = {}
     charges: list[Charge] = []
+    accounts: set[int] = set()
     voided: list[str] = []
     pending: list[str] = []
     for item in items:
@@ -122,6 +124,7 @@ def commit_requests(
             price = end.price
             if end.is_posted:
                 charges.append((item.hold, end))
+                accounts.add(item.hold.account.id)
             else:
                 voided.append(item.hold.admission.request_id)
         if price.id not in known.prices:
@@ -131,11 +134,11 @@ def commit_requests(
         run_rows(connection, _INSERT_PRICES, list(new_prices.items()))
         # Requests name their charges, and are written first. The transaction has the lock for writing,
         # so nobody else takes the ids behind the last one.
-        (last_id,) = connection.execute(_READ_LAST).fetchone()
+        last_id, balances = read_rows(connection, _READ_BALANCES, accounts) if accounts else (0, ())
         _write_requests(connection, items, last_id)
         # Before the entries are written: they are not in the sums yet and would count twice.
         spent = _add_spent(connection, charges, known.spent_nano)
-        balances = _post_charges(connection, charges, last_id, now_ms)
+        balances_nano = _post_charges(connection, charges, dict(balances), last_id, now_ms)
         # Budgets may be summed up anew from the requests, so those are written by now.
         spendings = _charge_budgets(connection, charges, now_ms)
         if voided or pending:
@@ -143,7 +146,7 @@ def commit_requests(
     # Only after the commit: values of a batch that was rolled back are not in the database.
     known.prices.update(new_prices)
     known.spent_nano.update(spent)
-    return Committed(balances, spent, spendings)
+    return Committed(balances_nano, spent, spendings)
 
 
 def _write_requests(connection: sqlite3.Connection, items: Sequence[Item], last_id: int) -> None:
@@ -197,21 +200,23 @@ def _add_spent(
 
 
 def _post_charges(
-    connection: sqlite3.Connection, charges: Sequence[Charge], last_id: int, now_ms: int
+    connection: sqlite3.Connection,
+    charges: Sequence[Charge],
+    balances_nano: dict[int, int],
+    last_id: int,
+    now_ms: int,
 ) -> dict[int, int]:
     """Append an entry for each charge; return the balances of their accounts after them."""
-    accounts = {hold.account.id for hold, _ in charges}
-    balances: dict[int, int] = dict(read_rows(connection, _READ_BALANCES, accounts))
     rows: list[Row] = []
     # In their order: several entries may be of one account, each with the balance after it.
     for entry_id, (hold, end) in enumerate(charges, last_id + 1):
         account_id = hold.account.id
-        balances[account_id] -= end.cost_nano
-        about = (balances[account_id], hold.admission.request_id, now_ms)
+        balances_nano[account_id] -= end.cost_nano
+        about = (balances_nano[account_id], hold.admission.request_id, now_ms)
         rows.append((entry_id, account_id, -end.cost_nano, *about))
     run_rows(connection, _INSERT_CHARGES, rows)
-    run_rows(connection, _WRITE_BALANCES, list(balances.items()))
-    return balances
+    run_rows(connection, _WRITE_BALANCES, list(balances_nano.items()))
+    return balances_nano
 
 
 def _charge_budgets(

@@ -61,9 +61,12 @@ ROWS_AT_ONCE: Final = 512
 # `executemany` of 64 requests took 500 ms, one statement with all rows in its VALUES 28 ms. The same
 # applies to rows that are read, so they come back as one JSON array. The rows are padded with NULLs to
 # a power of two, so that a connection meets few different statements and keeps them prepared.
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """The SQL before and after the rows. A padding row is all NULL and must have no effect."""
+    """The SQL before and after the rows. A padding row is all NULL and must have no effect.
+
+    Compared by identity: its hash is computed for each use.
+    """
 
     before: str
     after: str = ""
