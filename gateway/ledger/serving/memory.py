@@ -199,24 +199,26 @@ def take_hold(key: Key, admission: Admission, clock: Callable[[], int] | None = 
 
 def check_admission(admission: Admission) -> None:
     """Raise ValueError for values that no ledger can write: then the provider must not be asked."""
-    for amount in (
+    amounts = (
         admission.hold_nano,
         admission.full_nano,
         admission.full_below_nano,
         admission.started_ms,
         admission.expected_tokens,
-    ):
+    )
+    for amount in (min(amounts), max(amounts)):
         if not 0 <= amount <= MAX_INTEGER:
             raise ValueError(f"{amount} is no number that the ledger can write")
-    for text in (admission.model, admission.provider):
-        if len(text) > MAX_TEXT_CHARS or not _is_text(text):
-            raise ValueError("a name is no text that the ledger can write")
+    if not (_is_text(admission.model) and _is_text(admission.provider)):
+        raise ValueError("a name is no text that the ledger can write")
 
 
 @lru_cache(maxsize=1024)
 def _is_text(text: str) -> bool:
-    """Return whether PostgreSQL can store a text: it has no NUL and no lone surrogate."""
-    return "\0" not in text and text == text.encode("utf-8", "replace").decode()
+    """Return whether PostgreSQL can store a text: it is short, and has no NUL and no lone surrogate."""
+    if len(text) > MAX_TEXT_CHARS or "\0" in text:
+        return False
+    return text == text.encode("utf-8", "replace").decode()
 
 
 def _require_funds(key: Key, admission: Admission, clock: Callable[[], int] | None) -> int:

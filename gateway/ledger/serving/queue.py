@@ -168,7 +168,8 @@ class Queue:
         """End the waits for a step that is committed."""
         hold = item.hold
         hold.recorded = True
-        end_wait(hold.admitted)
+        if hold.admitted is not None:  # most rows are written with their end
+            end_wait(hold.admitted)
         if hold.settlement is not item.settlement:
             return  # the settlement came or was withdrawn meanwhile: it goes into the next batch
         if item.settlement is not None:
