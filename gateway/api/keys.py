@@ -28,6 +28,7 @@ from gateway.base.errors import (
 )
 from gateway.base.money import format_amount
 from gateway.base.times import format_moment
+from gateway.config.records import Config
 from gateway.ledger.base import Key
 from gateway.ledger.budget_records import refuse_spent
 from gateway.ledger.key_records import EndedKey
@@ -180,21 +181,30 @@ def check_standing(key: Key | None, now_ms: int) -> Key:
 
 def check_balance(call: Call, key: Key) -> None:
     """Raise InsufficientBalance when the account's balance, the key's cap or budget is used up."""
-    config, cap_nano = call.gateway.config, key.terms.cap_nano
+    cap_nano, budget = key.terms.cap_nano, key.budget
+    is_capped = cap_nano is not None and key.spent_nano >= cap_nano
+    is_spent = budget is not None and budget.is_spent(call.started_ms)
+    if key.account.balance_nano <= 0 or is_capped or is_spent:
+        raise _refuse_balance(call.gateway.config, key)
+
+
+def _refuse_balance(config: Config, key: Key) -> InsufficientBalance:
+    """Make the refusal of a key of which something is used up: name the first."""
     currency, console = config.billing.currency, f"{config.server.public_url or ''}/console"
+    cap_nano = key.terms.cap_nano
     if key.account.balance_nano <= 0:
-        raise InsufficientBalance(
+        return InsufficientBalance(
             f"The balance is {format_amount(key.account.balance_nano)} {currency}. Top it up in the"
             f" console under Billing ({console}/billing), or ask whoever runs this gateway."
         )
     if cap_nano is not None and key.spent_nano >= cap_nano:
-        raise InsufficientBalance(
+        return InsufficientBalance(
             f"This key has spent {format_amount(key.spent_nano)} {currency} and may spend"
             f" {format_amount(cap_nano)} {currency}. Raise its cap in the console under Keys"
             f" ({console}/keys), or use another key."
         )
-    if key.budget is not None and key.budget.is_spent(call.started_ms):
-        raise refuse_spent(key.budget, currency)
+    assert key.budget is not None
+    return refuse_spent(key.budget, currency)
 
 
 LOOKUP_SECONDS: Final = 1.0
