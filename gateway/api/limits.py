@@ -70,6 +70,8 @@ class Rates:
     """The limits given to the ledger, which may count for several processes; a mere share is left
     out."""
     in_flight: int = 0
+    _buckets: tuple[tuple[Literal["requests", "tokens"], Bucket], ...] = ()
+    """Those of the limits that are set."""
     _levels: tuple[Rates, ...] = field(init=False, repr=False)
     """This level and those above it."""
 
@@ -81,6 +83,9 @@ class Rates:
         requests, tokens = limits.requests_per_minute, limits.tokens_per_minute
         self.requests = _renew(self.requests, requests, now)
         self.tokens = _renew(self.tokens, tokens, now)
+        by_requests = () if self.requests is None else (("requests", self.requests),)
+        by_tokens = () if self.tokens is None else (("tokens", self.tokens),)
+        self._buckets = (*by_requests, *by_tokens)
         self.concurrency = limits.concurrency
         # A share concerns this process alone; limits given to the ledger count for all processes.
         own = 0 if self.is_share else limits.concurrency
@@ -130,11 +135,7 @@ class Rates:
         """Return the limits in force. Where key and account both have one, the tighter counts."""
         limits: dict[str, RateLimit] = {}
         for level in self._levels:
-            named: tuple[tuple[Literal["requests", "tokens"], Bucket | None], ...]
-            named = ("requests", level.requests), ("tokens", level.tokens)
-            for name, bucket in named:
-                if bucket is None:
-                    continue
+            for name, bucket in level._buckets:  # noqa: SLF001 - of this class
                 reset = bucket.wait_seconds(bucket.limit, now)
                 remaining = max(0, int(bucket.level))
                 if name not in limits or remaining < limits[name].remaining:
