@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 from gateway.api.admission import Completion
-from gateway.api.bodies import SMALL_BYTES, count_reply, is_large, may_read, run_large
+from gateway.api.bodies import LOOP_VALUES, SMALL_BYTES, count_reply, is_large, may_read, run_large
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
@@ -49,7 +49,7 @@ class Delivery:
     _json: BytesIO | None = field(init=False, default=None)
     """The JSON reply so far; None for a stream, and once it was read."""
     _values: int = 0
-    """An upper bound of the JSON values in it."""
+    """An upper bound of the JSON values in it; 0 while it has too few bytes for many."""
     _most_bytes: int = MAX_REPLY_BYTES
     _reply: Reply | None = None
     """The JSON reply as read, written for its caller, or what becomes of one that is too large."""
@@ -166,8 +166,9 @@ class Delivery:
             self._begun = True
             self._candidate.provider.note_alive(self._candidate.target.upstream_model)
         json.write(data)
-        self._values += bound_elements(data)
         size = json.tell()
+        if size > LOOP_VALUES:
+            self._values += bound_elements(data if self._values else json.getvalue())
         if size > self._most_bytes:
             self._reply = refuse_large(json.getvalue(), self._context)
             assert self._reply.failure is not None
