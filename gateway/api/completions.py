@@ -154,7 +154,7 @@ class Relay:
             # Events that came in one read with the end of the body, or with its failure, have not been
             # sent: nobody called `unblock` in between. They are sent before the ending is chosen,
             # because it depends on whether anything was delivered.
-            if self._delivery is not None:
+            if self.life.pipeline is not None and self._delivery is not None:
                 await self._delivery.begin()
         except GatewayError as failure:
             error = failure
