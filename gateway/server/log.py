@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -221,7 +221,7 @@ def describe_call(
 ) -> dict[str, str | int]:
     """Return the facts in the log line of a request that has ended; `time` is its start in UTC."""
     key, settled = call.key, call.settlement
-    came = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(call.started_ms // 1000))
+    came = _format_second(call.started_ms // 1000)
     facts: dict[str, str | int] = {
         "time": f"{came}.{call.started_ms % 1000:03d}Z",
         "request": call.request_id,
@@ -255,6 +255,12 @@ def describe_call(
         facts["first_byte_ms"] = call.first_byte_ms
     facts["total_ms"] = int((ended_seconds - call.started) * 1000)
     return facts
+
+
+@lru_cache(maxsize=2)
+def _format_second(unix_seconds: int) -> str:
+    """Format a second in UTC. Kept, as lines that are made together share it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix_seconds))
 
 
 def format_human(facts: dict[str, str | int]) -> str:
