@@ -13,7 +13,13 @@ from gateway.base.errors import UpstreamError
 from gateway.base.prices import name_tier
 from gateway.base.usage import Expected, Reported, merge_reports
 from gateway.dialects.chat.content import carries, count_choices_text
-from gateway.dialects.chat.repair import CHUNK_OBJECT, EMPTY, ChunkRepair, repair_message
+from gateway.dialects.chat.repair import (
+    CHUNK_OBJECT,
+    EMPTY,
+    REPLY_OBJECT,
+    ChunkRepair,
+    repair_message,
+)
 from gateway.dialects.chat.state import ID_PREFIX
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import (
@@ -90,6 +96,8 @@ class ChatReader(EventReader):
 
     def _read_object(self, chunk: Json, name: str) -> Json:
         check_error(chunk, name)
+        if chunk.get("object") == REPLY_OBJECT:
+            chunk = self._take_messages(chunk)
         self.begun = self.begun or dict in map(type, get_list(chunk, "choices"))
         if self._first is None and self.begun:
             self._first = chunk
@@ -97,6 +105,21 @@ class ChatReader(EventReader):
             self.usage = merge_reports(self.usage, told)
         self._tier = name_tier(chunk.get("service_tier")) or self._tier
         return chunk
+
+    def _take_messages(self, chunk: Json) -> Json:
+        """Read the messages of choices without a delta as one: some servers send a whole reply as an event."""
+        choices: list[object] = []
+        for position, one in enumerate(get_list(chunk, "choices")):
+            choice = one
+            if type(one) is dict and type(one.get("delta")) is not dict:
+                index, message = one.get("index"), one.get("message")
+                index = index if type(index) is int else position
+                # Behind deltas it repeats them.
+                if type(message) is dict and index not in self.repair.started:
+                    choice = {**one, "delta": message}
+                    del choice["message"]
+            choices.append(choice)
+        return {**chunk, "choices": choices} if choices else chunk
 
     def maybe_probe(self, event: Json) -> Probed | None:
         """See `EventReader`: no call, which may move to another index, and nothing at an end or behind it."""
