@@ -156,7 +156,7 @@ class CallRepair:
     def repair_calls(self, calls: list[object]) -> list[object]:
         """Repair the calls of a message, which are whole."""
         fixed = [
-            self._begin(number, one) if type(one) is dict else one
+            self._begin(number, _fill_arguments(one)) if type(one) is dict else one
             for number, one in enumerate(one for one in calls if one is not None)
         ]
         for rest in self.close():
@@ -280,6 +280,15 @@ def _is_whole(call: Json) -> bool:
     """Return whether a fragment has all arguments of a call."""
     text = get_text(get_object(call, "function"), "arguments").strip()
     return text.startswith("{") and maybe_loads(text.encode("utf-8", "surrogatepass")) is not None
+
+
+def _fill_arguments(call: Json) -> Json:
+    """Write the arguments of a whole call that has none, where they are an object: clients parse them."""
+    match call:
+        case {"function": {"arguments": dict(given)} as function} if not given:
+            return {**call, "function": {**function, "arguments": "{}"}}
+        case _:
+            return call
 
 
 def _repair_text(call: Json, *, complete: bool = False) -> Json:
