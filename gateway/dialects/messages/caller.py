@@ -192,12 +192,13 @@ def _check_messages(messages: list[object], request: CompletionRequest) -> None:
             if role is None:
                 raise fields.missing(name)
             raise BadRequest(f"{name}: expected 'user', 'assistant' or 'system'.", param=name)
-        if content is None:
+        # A system message may change the effort alone.
+        if content is None and not (role == "system" and get_object(message, "output_config")):
             raise fields.missing(f"messages.{index}.content")
-        if len(message) > _PLAIN_MEMBERS:
+        if len(message) > _PLAIN_MEMBERS or content is None:
             _MESSAGE.check(f"messages.{index}", message)
             add_others(request, message)
-        if type(content) is not str:
+        if content is not None and type(content) is not str:
             _check_content(f"messages.{index}.content", content, request)
 
 

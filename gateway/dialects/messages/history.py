@@ -85,7 +85,7 @@ def write_history(body: Json, tag: str) -> Json:
         turn = _write(message, ids)
         if turn is not message:
             edited = {**body, "messages": turns}
-        if turn["content"] != []:
+        if turn.get("content") != []:
             turns.append(turn)
     if get_object(body, "thinking").get("type") == "enabled" and not may_think(turns):
         return _forbid_thinking(edited)
@@ -105,7 +105,7 @@ def _forbid_thinking(body: Json) -> Json:
 
 
 def _write(message: Json, ids: HistoryIds) -> Json:
-    content = message["content"]
+    content = message.get("content")
     if message["role"] != "assistant":
         ids.answered = True
     if type(content) is not list:

@@ -52,7 +52,7 @@ def translate_conversation(
         said = []
         if role == "assistant":
             _append_assistant(out, _translate_assistant(message["content"]))
-        else:
+        elif message["content"].value is not None:  # else it changes the effort, which chat cannot
             joined = writer.BLOCK_SEPARATOR.join(_read_texts(message["content"]))
             out.append({"role": "system", "content": joined})
     if not (out := out + said):
