@@ -214,7 +214,8 @@ class CallRepair:
                 return at if known is None else known
             if not another and not _is_other(begun, call, name):
                 return at
-        self.moves += at is not None  # some count none
+        # Some count none; and fragments may have come by an index that no call was given.
+        self.moves += at is not None or told in self._calls
         self._places[told] = free
         return free
 
