@@ -28,6 +28,7 @@ from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.usage import (
     drop_usage,
     find_chunk_usage,
+    has_counts,
     make_chat_usage,
     maybe_repair_chat_usage,
     tells,
@@ -51,8 +52,11 @@ def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Js
     if type(usage) is not dict:
         fixes["usage"] = make_chat_usage(tokens)
     # In nearly all replies the charge agrees with the report, which is then read only once.
-    elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
-        fixes["usage"] = sums
+    elif not tells(usage, tokens):
+        if (sums := maybe_repair_chat_usage(usage)) is not None:
+            fixes["usage"] = sums
+        elif not has_counts(usage):
+            fixes["usage"] = {**usage, **make_chat_usage(tokens)}
     given: list[object] = lifted["choices"]
     repaired = given[:]
     for number, one in enumerate(given):

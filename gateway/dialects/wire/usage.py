@@ -358,6 +358,11 @@ def tells(usage: Json, tokens: Tokens) -> bool:
     return are_counts(*told) and told == [prompt, tokens.output, prompt + tokens.output]
 
 
+def has_counts(usage: Json) -> bool:
+    """Return whether a usage has the three counts that clients read, be they right or not."""
+    return are_counts(*map(usage.get, _CHAT_COUNTS))
+
+
 def make_chat_usage(tokens: Tokens) -> Json:
     """Write a usage object for a reply whose upstream gave none: callers expect one."""
     prompt = tokens.all_input
