@@ -109,7 +109,7 @@ async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Co
     # The key is checked again: the body may have taken minutes to arrive.
     now_ms = gateway.ledger.clock() if call.waited_seconds else call.started_ms
     key = check_standing(call.key, now_ms)
-    check_balance(call, key)
+    check_balance(call, key, now_ms)
     bill = open_bill(call, request, model, first.context.expected)
     return Completion(call, request, model, candidates, first, http.headers, bill)
 

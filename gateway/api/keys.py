@@ -99,7 +99,7 @@ def authorize(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     # Nothing is counted before all checks have passed, so a refused request costs no rate.
     rates.check(now)
     if for_money:
-        check_balance(call, key)  # before the body is read; the hold checks again
+        check_balance(call, key, call.started_ms)  # before the body is read; the hold checks again
     rates.admit()
     return rates
 
@@ -179,11 +179,11 @@ def check_standing(key: Key | None, now_ms: int) -> Key:
     return key
 
 
-def check_balance(call: Call, key: Key) -> None:
+def check_balance(call: Call, key: Key, now_ms: int) -> None:
     """Raise InsufficientBalance when the account's balance, the key's cap or budget is used up."""
     cap_nano, budget = key.terms.cap_nano, key.budget
     is_capped = cap_nano is not None and key.spent_nano >= cap_nano
-    is_spent = budget is not None and budget.is_spent(call.started_ms)
+    is_spent = budget is not None and budget.is_spent(now_ms)
     if key.account.balance_nano <= 0 or is_capped or is_spent:
         raise _refuse_balance(call.gateway.config, key)
 

@@ -20,6 +20,7 @@ from gateway.api.limits import Bucket
 from gateway.api.state import LOOKUPS_PER_MINUTE
 from gateway.base.errors import (
     BadRequest,
+    BudgetSpent,
     LedgerUnavailable,
     ModelNotAllowed,
     UnknownModel,
@@ -27,10 +28,12 @@ from gateway.base.errors import (
 )
 from gateway.base.money import NANO
 from gateway.base.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
+from gateway.base.times import DAY_MS
 from gateway.base.turns import LargeBodies, Result
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, Payload, Target
 from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
 from gateway.ledger.opening import open_books
 from gateway.upstream.routing import Routes
@@ -164,6 +167,19 @@ async def test_a_model_that_went_during_the_wait_is_not_found() -> None:
     gateway.ledger = FakeLedger()
     with pytest.raises(UnknownModel):
         await find_model(make_call(gateway=gateway, key=key), "m")
+
+
+def test_a_budget_that_was_spent_before_midnight_refuses_no_body_that_came_after_it() -> None:
+    started_ms, later_ms = 5 * DAY_MS - 1, 5 * DAY_MS
+    spent = Spending(find_span("day", started_ms), 7)
+    budget = Budget(1, 1, "b", Allowance(7, "day"), spent)
+    key = Key("k", Account(1, "a", False, 5), KeyTerms(), Line("k"), budget=budget)
+    server, billing = SimpleNamespace(public_url=None), SimpleNamespace(currency="USD")
+    config = SimpleNamespace(server=server, billing=billing)
+    call = make_call(gateway=SimpleNamespace(config=config), started_ms=started_ms)
+    with pytest.raises(BudgetSpent):
+        keys.check_balance(call, key, started_ms)
+    keys.check_balance(call, key, later_ms)
 
 
 # ---- keys ---------------------------------------------------------------------------------------
