@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -22,7 +22,7 @@ from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Locati
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, count_rows, write_insert
 from gateway.ledger.sqlite import folds, schema
-from gateway.ledger.sqlite.backup import sync_folder
+from gateway.ledger.sqlite.backup import make_part, remove_remains, sync_folder
 from gateway.ledger.sqlite.books import SqliteBooks, run_audit
 from gateway.ledger.sqlite.files import check_absence, explain
 from gateway.ledger.sqlite.statements import transaction
@@ -152,24 +152,36 @@ def _make_file(
             f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
         )
     check_absence(path)
-    # Made beside its name and audited there, so the name never has a ledger that does not add up.
-    part = path.with_name(f".{path.name}.part")
-    _remove(part)  # left by an import that was killed
     try:
-        with closing(schema.connect_empty(part)) as connection:
-            with transaction(connection):
-                schema.make_tables(connection)
-                _insert_all(connection, records, progress)
-            report = run_audit(connection, full=True, now_ms=now_ms, progress=progress)
-            _empty_log(connection, path)
-        if report.ok:
-            os.link(part, path)  # unlike a renaming it fails where a file has the name by now
-            sync_folder(path.parent)
+        with _lending_part(path) as part:
+            with closing(schema.connect_empty(part)) as connection:
+                with transaction(connection):
+                    schema.make_tables(connection)
+                    _insert_all(connection, records, progress)
+                report = run_audit(connection, full=True, now_ms=now_ms, progress=progress)
+                _empty_log(connection, path)
+            if report.ok:
+                os.link(part, path)  # unlike a renaming it fails where a file has the name by now
+                sync_folder(path.parent)
     except (OSError, sqlite3.Error) as error:
         raise explain(path, error) from error
+    return report
+
+
+@contextmanager
+def _lending_part(path: Path) -> Iterator[Path]:
+    """Make a file beside the ledger's name, and remove it at the end.
+
+    The ledger is made and audited there, so the name never has one that does not add up. No other
+    import writes to it, even one of the same name.
+    """
+    descriptor, part = make_part(path)
+    try:
+        remove_remains(path.parent)
+        yield part
     finally:
         _remove(part)
-    return report
+        os.close(descriptor)
 
 
 def _empty_log(connection: sqlite3.Connection, path: Path) -> None:

@@ -31,8 +31,8 @@ _SIZE: Final = (
     "SELECT (page_count - freelist_count) * page_size"
     " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
 )
-_JOURNAL: Final = "-journal"
-"""The end of the name of what SQLite writes beside a file that it changes."""
+_BESIDE: Final = ("-journal", "-wal", "-shm")
+"""The ends of the names of what SQLite writes beside a file that it changes."""
 
 
 def write_backup(
@@ -46,9 +46,9 @@ def write_backup(
         LedgerError: the ledger could not be read or the copy could not be written.
         OSError: no file can be created in the folder.
     """
-    descriptor, part = _make_part(target)
+    descriptor, part = make_part(target)
     try:
-        _remove_remains(target.parent)
+        remove_remains(target.parent)
         _copy(connection, part, descriptor, partial(progress, step))
         os.fsync(descriptor)
         size = os.fstat(descriptor).st_size
@@ -61,8 +61,8 @@ def write_backup(
     return size
 
 
-def _make_part(target: Path) -> tuple[int, Path]:
-    """Make a file and lock it; again, if another backup took it for a remain before that."""
+def make_part(target: Path) -> tuple[int, Path]:
+    """Make a file beside the target and lock it; again, if another process took it for a remain before that."""
     while True:
         descriptor, name = tempfile.mkstemp(
             prefix=f".{target.name}.", suffix=".part", dir=target.parent
@@ -73,21 +73,22 @@ def _make_part(target: Path) -> tuple[int, Path]:
         os.close(descriptor)
 
 
-def _remove_remains(folder: Path) -> None:
-    """Remove the parts of backups that were killed, of any target; those under way are locked.
+def remove_remains(folder: Path) -> None:
+    """Remove the parts of backups and imports that were killed, of any target; those under way are locked.
 
-    SQLite's journals of such parts stay behind them.
+    What SQLite has beside such parts stays behind them.
     """
     for part in folder.glob(".*.part"):
         if _PART_NAME.fullmatch(part.name):
             with suppress(OSError), part.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 part.unlink()
-    for journal in folder.glob(f".*.part{_JOURNAL}"):
-        part = journal.with_name(journal.name.removesuffix(_JOURNAL))
-        if _PART_NAME.fullmatch(part.name) and not part.exists():
-            with suppress(OSError):
-                journal.unlink()
+    for end in _BESIDE:
+        for journal in folder.glob(f".*.part{end}"):
+            part = journal.with_name(journal.name.removesuffix(end))
+            if _PART_NAME.fullmatch(part.name) and not part.exists():
+                with suppress(OSError):
+                    journal.unlink()
 
 
 def _copy(

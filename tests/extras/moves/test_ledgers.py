@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,10 +14,11 @@ import pytest
 from gateway import extension
 from gateway.extras.moves.ledgers import BadRecord, MoveRecord, make_ledger, read_records
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import DatabaseUrl, LedgerError
+from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError
 from gateway.ledger.sqlite import schema
 from gateway.ledger.versions import VERSION
-from tests.ledger.kit import make_place, query
+from tests.ledger.contract.kit import WAIT_SECONDS
+from tests.ledger.kit import assert_sound, make_place, query
 from tests.long.million import History, fill
 from tests.support.rows import each_row
 from tests.support.stand_in import URL
@@ -75,7 +78,8 @@ def test_a_ledger_gets_its_name_only_once_all_of_it_is_in_its_file(
     with ExitStack() as until_read:
 
         def read_along() -> Iterator[MoveRecord]:
-            reader = sqlite3.connect(tmp_path / ".new.db.part", isolation_level=None)
+            (part,) = tmp_path.glob(".new.db.*part")
+            reader = sqlite3.connect(part, isolation_level=None)
             until_read.callback(reader.close)
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -84,6 +88,36 @@ def test_a_ledger_gets_its_name_only_once_all_of_it_is_in_its_file(
         with pytest.raises(LedgerError, match="another program reads it"):
             make_ledger(tmp_path / "new.db", version, read_along())
     assert not (tmp_path / "new.db").exists()
+
+
+def test_two_imports_of_one_name_do_not_share_a_part(tmp_path: Path) -> None:
+    """The first to end has the name, while the other one is still at its rows; that one is refused."""
+    place = make_place(tmp_path)
+    with open_books(place.path) as old, old.snapshot():
+        version, moving = read_records(old)
+        records = [*moving]
+    begun, may_end = threading.Event(), threading.Event()
+
+    def read_slowly() -> Iterator[MoveRecord]:
+        begun.set()
+        may_end.wait(WAIT_SECONDS)
+        yield from records
+
+    with ThreadPoolExecutor(1) as thread:
+
+        def read_meanwhile() -> Iterator[MoveRecord]:
+            made.append(thread.submit(make_ledger, tmp_path / "new.db", version, read_slowly()))
+            begun.wait(WAIT_SECONDS)
+            yield from records
+
+        made: list[Future[AuditReport]] = []
+        assert make_ledger(tmp_path / "new.db", version, read_meanwhile()).ok
+        assert_sound(tmp_path / "new.db")
+        may_end.set()
+        with pytest.raises(LedgerError, match="File exists"):
+            made[0].result()
+    assert_sound(tmp_path / "new.db")
+    assert [*tmp_path.glob(".*")] == []
 
 
 def test_rows_of_extras_move_to_where_these_are(

@@ -112,7 +112,8 @@ def test_backup_removes_what_killed_ones_left(tmp_path: Path) -> None:
     )
     (part,) = target.parent.iterdir()
     for killed in (part, target.with_name(".friday.db.abcd01_8.part")):
-        killed.with_name(f"{killed.name}-journal").touch()
+        for end in ("-journal", "-wal", "-shm"):
+            killed.with_name(killed.name + end).touch()
     under_way = target.with_name(".tuesday.db.abcd01_9.part")
     others = [target.with_name(name) for name in (".copy.db.part", "film.abcd01_9.part", ".x.part")]
     others.append(under_way.with_name(f"{under_way.name}-journal"))
