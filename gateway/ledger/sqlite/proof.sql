@@ -19,20 +19,25 @@ WHERE entry_id > last;
 SELECT entries.id, request_id FROM entries JOIN requests ON requests.id = request_id
 WHERE kind = 'charge' AND charge_id IS NOT entries.id;
 
--- PostgreSQL's checks have it, too, where a key may also be missing.
---: request {0}: its key {1} is another account's
-SELECT requests.id, key_id FROM requests JOIN keys ON keys.id = key_id
-WHERE requests.account_id <> keys.account_id;
+-- Sums by day are those of the requests. PostgreSQL looks at the requests, whose keys may be missing there.
+--: account {0}: requests of it used key {1}, which is another account's
+SELECT DISTINCT daily.account_id, key_id FROM daily JOIN keys ON keys.id = key_id
+WHERE keys.account_id <> daily.account_id;
 
---: request {0}: it is not in calls_by_account
+--: request {0}: it is not in calls_by_account, or has another key or model there
 SELECT requests.id FROM requests LEFT JOIN calls_by_account AS called
     ON called.account_id = requests.account_id AND called.id = requests.id
-WHERE called.id IS NULL AND requests.id NOT IN (SELECT id FROM unfolded);
+WHERE (called.key_id, called.model) IS NOT (requests.key_id, requests.model)
+    AND requests.id NOT IN (SELECT id FROM unfolded);
 
---: request {0}: calls_by_account has it for another account, key or model
-SELECT called.id FROM calls_by_account AS called LEFT JOIN requests ON requests.id = called.id
-WHERE (called.account_id, called.key_id, called.model)
-    IS NOT (requests.account_id, requests.key_id, requests.model);
+-- Each request has one there, so more are those of wrong accounts.
+--: calls_by_account: it has {0} calls, and there are {1}
+SELECT filed, calls
+FROM (
+    SELECT (SELECT count(*) FROM calls_by_account) AS filed,
+        (SELECT count(*) FROM requests) AS calls
+) AS counted
+WHERE filed > calls;
 
 --: request {0}: it is not in calls_by_provider
 SELECT requests.id FROM requests LEFT JOIN calls_by_provider AS called
