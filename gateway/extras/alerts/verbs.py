@@ -34,7 +34,7 @@ def send_test(command: Command) -> int:
     if not config.channels:
         command.say(
             "No webhook and no command is set under [alerts] in gateway.toml."
-            " gateway/docs/operation.md has examples."
+            " gateway/extras/alerts/alerts.md has examples."
         )
         return ExitCode.FAILED
     alert_id = make_alert_id()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import sys
 import threading
@@ -29,6 +30,7 @@ from gateway.extras.observations.observer import CallSum, Observations
 from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
+from tests import ROOT
 from tests.extras.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.extras.alerts.test_findings import Budget, Standing
 from tests.extras.observations.kit import writing
@@ -232,6 +234,8 @@ def test_nothing_is_done_while_no_way_is_set(tmp_path: Path, more: str) -> None:
     assert verb.exists()
     done = run_verb(tmp_path, "alerts", "test")
     assert (done.code, "No webhook and no command" in done.err) == (1, True)
+    (named,) = re.findall(r"gateway/\S+\.md", done.err)
+    assert "\n[alerts]\n" in (ROOT / named).read_text(encoding="utf-8"), "the file has the examples"
 
 
 async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
