@@ -109,15 +109,22 @@ class Command:
 
 
 def write_new(verb: str, target: Path, data: bytes) -> None:
-    """Write a new file. Raises Conflict if there is one, and Refused if it cannot be written."""
+    """Write a new file, or none. Raises Conflict if there is one, and Refused if it cannot be written."""
     try:
-        with target.open("xb") as new:
-            new.write(data)
+        new = target.open("xb")
     except FileExistsError as error:
         raise Conflict(f"{target} exists already; {verb} overwrites nothing") from error
     except OSError as error:
         reason = find_obstacle(target, WRITE) or error.strerror
         raise Refused(f"{target}: cannot be written: {reason}") from error
+    try:
+        with new:
+            new.write(data)
+    except BaseException as error:  # also Ctrl-C: the next try must not find half a file
+        target.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise Refused(f"{target}: cannot be written: {error.strerror}") from error
+        raise
 
 
 def find_actor(environ: Mapping[str, str], find_user_id: Callable[[], int] = os.getuid) -> Actor:

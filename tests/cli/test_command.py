@@ -6,6 +6,7 @@ import io
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -140,6 +141,19 @@ def test_what_cannot_be_written_is_no_success(
         assert __main__.main() == ExitCode.FAILED
         assert err.getvalue().startswith(f"python -m gateway: {reason}")
         sys.stdout.close()
+
+
+def test_a_file_that_has_no_room_is_not_left_half_written(cli: Cli) -> None:
+    """The next try would find it and refuse to overwrite it."""
+    new, before = cli.folder / "new.toml", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        answer = cli.run("init", str(new))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert answer.err == f"python -m gateway: {new}: cannot be written: File too large\n"
+    assert (answer.code, new.exists()) == (ExitCode.FAILED, False)
+    cli.done("init", str(new))
 
 
 def test_ctrl_c_during_the_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

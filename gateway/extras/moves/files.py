@@ -35,20 +35,18 @@ def export_ledger(books: Books, target: Path, progress: Progress = ignore) -> di
     Raises Conflict if the file exists, NotFound if there is no such folder, OSError.
     """
     checks.require_new(target, "an export")
+    # O_EXCL: a file that another process made meanwhile is neither followed nor overwritten, nor removed.
+    descriptor = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
     try:
-        # O_EXCL: a file that another process made meanwhile is neither followed nor overwritten.
-        with (
-            os.fdopen(
-                os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE), "wb"
-            ) as out,
-            books.snapshot(),
-        ):
+        with os.fdopen(descriptor, "wb") as out, books.snapshot():
             counts = _write(books, out, progress)
             out.flush()
             os.fsync(out.fileno())  # the old ledger may be deleted as soon as this returns
-    except BaseException:  # also Ctrl-C: half a file must not be taken for a ledger
+    except BaseException as error:  # also Ctrl-C: half a file must not be taken for a ledger
         with suppress(FileNotFoundError):
             target.unlink()
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(target)  # a failed write does not name its file
         raise
     return counts
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -95,6 +97,24 @@ async def exported(tmp_path: Path) -> Path:
     with open_books(path) as books:
         files.export_ledger(books, tmp_path / "ledger.jsonl")
     return tmp_path / "ledger.jsonl"
+
+
+def test_only_an_own_file_is_removed_after_a_failure(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    content, new = exported.read_bytes(), tmp_path / "new.jsonl"
+    monkeypatch.setattr(files, "_write", fail)
+    with open_books(tmp_path / "gateway.db") as books:
+        with pytest.raises(OSError, match=re.escape(f"No space left on device: '{new}'")):
+            files.export_ledger(books, new)
+        # Another process made it between the look and the opening.
+        monkeypatch.setattr("gateway.ledger.checks.require_new", lambda *_: None)
+        with pytest.raises(FileExistsError):
+            files.export_ledger(books, exported)
+    assert (exported.read_bytes(), new.exists()) == (content, False)
 
 
 def test_every_row_arrives(exported: Path, tmp_path: Path) -> None:
