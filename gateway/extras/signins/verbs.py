@@ -34,8 +34,13 @@ def _ask_password() -> str:
     if sys.stdin is None:
         raise Refused("stdin is closed; type the password on a terminal or pipe it in")
     if sys.stdin.isatty():
-        password = getpass("New password: ")
-        if getpass("Repeat it: ") != password:
+        try:
+            password, again = getpass("New password: "), getpass("Repeat it: ")
+        except EOFError as error:  # Ctrl-D
+            raise Refused("no password was typed; nothing was changed") from error
+        except UnicodeDecodeError:  # its text would quote a part of the password
+            raise Refused("what was typed is not in the terminal's encoding") from None
+        if again != password:
             raise Refused("the two passwords differ; nothing was changed, try again")
         return password
     # Bytes, as the locale of a script may not be UTF-8.

@@ -83,6 +83,29 @@ def test_a_terminal_asks_twice_without_showing(
         assert (PeopleBook(books).find_password(NAME) is not None) is (code == 0)
 
 
+@each_row(
+    ("error", "said"),
+    [
+        (EOFError(), "no password was typed; nothing was changed"),
+        (
+            UnicodeDecodeError("utf-8", b"horse", 0, 1, ""),
+            "what was typed is not in the terminal's",
+        ),
+    ],
+)
+def test_no_password_on_a_terminal_is_no_traceback(
+    signed: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def refuse(_prompt: str) -> str:
+        raise error
+
+    monkeypatch.setattr("sys.stdin", Stdin(is_terminal=True))
+    monkeypatch.setattr("gateway.extras.signins.verbs.getpass", refuse)
+    answer = signed.run("account", "passwd", NAME)
+    assert (answer.code, answer.err.partition(": ")[2].startswith(said)) == (1, True)
+    assert "horse" not in answer.err
+
+
 def test_no_stdin_is_refused(signed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     assert signed.run("account", "passwd", NAME).code == 1
