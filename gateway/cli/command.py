@@ -6,6 +6,7 @@ traceback. `Command` is a verb's view of it: configuration, books, actor, output
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import sys
@@ -18,7 +19,7 @@ from typing import Final, TextIO, TypeVar
 
 from gateway.admin.fields import Fields, write_csv
 from gateway.base.money import format_amount
-from gateway.base.process import PROGRAM, WRITE, ExitCode, describe_version, find_obstacle
+from gateway.base.process import PROGRAM, READ, WRITE, ExitCode, describe_version, find_obstacle
 from gateway.base.progress import Progress, ignore, show_progress
 from gateway.base.times import unix_ms
 from gateway.cli.arguments import Json, Output, render
@@ -146,6 +147,7 @@ def _find_user_name(user_id: int) -> str:
         return f"user {user_id}"
 
 
+_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (NotFound, ExitCode.NOT_FOUND),
     (Refused, ExitCode.FAILED),
@@ -167,8 +169,11 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         output.out.flush()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except OSError as error:  # stdout itself may be what failed, so nothing more goes there
-        _silence(output.out)
+    except OSError as error:
+        if (
+            error.filename is None
+        ):  # it may be stdout itself that failed, so nothing more goes there
+            _silence(output.out)
         if not isinstance(error, BrokenPipeError):  # `head` and the like close the pipe on purpose
             output.say(f"{PROGRAM}: {_describe(error)}")
         return ExitCode.FAILED
@@ -199,7 +204,14 @@ def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> in
 
 
 def _describe(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
+    """Name the file, and what is in the way or else the system's own words."""
+    if not isinstance(error.filename, str):
+        return f"{error.strerror}"
+    path = Path(error.filename)
+    reason = find_obstacle(path, READ)
+    if error.errno in _FORBIDDEN:  # a write is not what failed if the file is only missing
+        reason = reason or find_obstacle(path, WRITE)
+    return f"{path}: {reason or error.strerror}"
 
 
 def _open_closed() -> TextIO:

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,7 +30,7 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.records import EVERY
 from gateway.ledger.versions import VERSION
 from tests import ROOT
-from tests.support.cli import Cli
+from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
 from tests.support.stand_in import SHOWN, URL, stand_in
 
@@ -154,6 +155,29 @@ def test_a_file_that_has_no_room_is_not_left_half_written(cli: Cli) -> None:
     assert answer.err == f"python -m gateway: {new}: cannot be written: File too large\n"
     assert (answer.code, new.exists()) == (ExitCode.FAILED, False)
     cli.done("init", str(new))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+def test_a_folder_of_somebody_else_is_told_with_what_to_type(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Here by `backup`, whose name for the unfinished copy nobody knows."""
+    nobody = pwd.getpwnam("nobody").pw_uid
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own ones are closed to others
+        cli = make_cli(Path(folder), capsys)
+        cli.done("account", "add", "alice")
+        for path in (cli.folder, *cli.folder.iterdir()):
+            os.chown(path, nobody, -1)
+        os.seteuid(nobody)
+        try:
+            answer = cli.run("backup", "/etc/copy.db")
+        finally:
+            os.seteuid(0)
+    assert answer.code == ExitCode.FAILED
+    assert answer.err == (
+        "python -m gateway: /etc/copy.db: the folder /etc belongs to the user root, and this is nobody;"
+        " put `sudo` in front of the command\n"
+    )
 
 
 def test_ctrl_c_during_the_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ import orjson
 from gateway.base.progress import ROWS_BETWEEN, Progress, ignore
 from gateway.extras.moves.ledgers import BadRecord, MoveRecord, make_ledger, read_records
 from gateway.ledger import checks
-from gateway.ledger.records import AuditReport, Conflict, Location, NotFound
+from gateway.ledger.records import AuditReport, Conflict, Location, NotFound, Refused
 from gateway.ledger.sql.books import Books
 
 FILE_MODE: Final = 0o600
@@ -61,8 +61,10 @@ def import_ledger(
     """
     if isinstance(location, Path) and os.path.lexists(location):
         raise Conflict(f"{location} exists already; an import needs a new database")
-    if not source.is_file():
+    if not source.exists():
         raise NotFound(f"there is no file {source}")
+    if not source.is_file():
+        raise Refused(f"{source} is not an ordinary file; name one that `export` wrote")
     with source.open("rb") as lines:
         size = os.fstat(lines.fileno()).st_size
         reader = _Reader(lines)

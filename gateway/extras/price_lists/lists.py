@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, NoReturn
 
+from gateway.base.process import READ, find_obstacle
 from gateway.extras.price_lists.entries import PriceListError
 from gateway.extras.price_lists.genai import GenaiPrices
 from gateway.extras.price_lists.litellm import PROVIDER, LitellmPrices
@@ -54,7 +55,8 @@ def _parse(path: Path) -> object:
             f"{path}: there is no such file; download a price list and name it"
         ) from error
     except OSError as error:
-        raise PriceListError(f"{path}: cannot be read: {error.strerror}") from error
+        reason = find_obstacle(path, READ) or error.strerror
+        raise PriceListError(f"{path}: cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
         raise PriceListError(
             f"{path}: must be UTF-8 text; the byte at {error.start} is not"

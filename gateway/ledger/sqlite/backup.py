@@ -64,9 +64,13 @@ def write_backup(
 def make_part(target: Path) -> tuple[int, Path]:
     """Make a file beside the target and lock it; again, if another process took it for a remain before that."""
     while True:
-        descriptor, name = tempfile.mkstemp(
-            prefix=f".{target.name}.", suffix=".part", dir=target.parent
-        )
+        try:
+            descriptor, name = tempfile.mkstemp(
+                prefix=f".{target.name}.", suffix=".part", dir=target.parent
+            )
+        except OSError as error:
+            error.filename = str(target)  # which people know, other than the part
+            raise
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor, Path(name)

@@ -22,7 +22,7 @@ from gateway.extras.moves.ledgers import BadRecord, MoveRecord
 from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
-from gateway.ledger.records import Conflict, FilesLost, NotFound
+from gateway.ledger.records import Conflict, FilesLost, NotFound, Refused
 from gateway.ledger.sqlite.folds import FILES
 from tests.ledger.contract.kit import admission, charge, settlement, void
 from tests.ledger.kit import add_rows, assert_sound, find_key, make_place, query
@@ -216,6 +216,8 @@ def test_nothing_is_overwritten(exported: Path, tmp_path: Path) -> None:
         files.export_ledger(books, exported)
     with pytest.raises(NotFound, match="there is no file"):
         files.import_ledger(tmp_path / "new.db", tmp_path / "missing")
+    with pytest.raises(Refused, match="is not an ordinary file; name one that `export` wrote"):
+        files.import_ledger(tmp_path / "new.db", tmp_path)
 
 
 def test_half_an_export_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
