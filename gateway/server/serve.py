@@ -155,7 +155,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         await _start_first(config, ledger, listener.address)  # before anybody is accepted
         tune_gc()  # after everything that lives as long as the process, which it exempts
         listener.start()
-        announce = partial(_announce, manager, listener)
+        announce = partial(_announce, manager, listener, gateway)
         announce(gateway.config, "READY=1")  # only now: systemd then starts what needs the service
         _run(ending, "watchdog", manager.keep_alive())
         told = (connections.reconfigure, access_log.reconfigure, announce)
@@ -261,7 +261,9 @@ async def _start_first(config: Config, ledger: ServingLedger, address: str) -> N
         log.info("%s", show_first_accounts(config, address, first))
 
 
-def _announce(manager: systemd.Manager, listener: Listener, config: Config, *states: str) -> None:
+def _announce(
+    manager: systemd.Manager, listener: Listener, gateway: Gateway, config: Config, *states: str
+) -> None:
     """Log providers that are off, what may not be meant, addresses and number of models.
 
     The last line is sent to systemd, too.
@@ -277,6 +279,8 @@ def _announce(manager: systemd.Manager, listener: Listener, config: Config, *sta
         log.warning("%s", readable)
     for warning in (*warn_of_no_model(config), *list_warnings(config)):
         log.warning("%s", warning)
+    if gateway.draining:  # after a reload; systemd goes on saying that it stops
+        return
     count = len(config.active_models())
     line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)

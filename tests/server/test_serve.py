@@ -160,13 +160,17 @@ def test_providers_that_are_off_are_named_with_their_models(
     caplog.set_level(logging.INFO, "gateway.serve")
     listener = Listener((), ("http://127.0.0.1:1", "unix:/x"), "127.0.0.1:1", is_passed=False)
     ear = Ear()
-    serve._announce(cast("Any", ear), listener, load(tmp_path, CONFIG), "READY=1")
+    gateway = cast("Any", SimpleNamespace(draining=False))
+    serve._announce(cast("Any", ear), listener, gateway, load(tmp_path, CONFIG), "READY=1")
     told = "listening on http://127.0.0.1:1, unix:/x, models: 1"
     assert ear.heard == ["READY=1", f"STATUS={told}"]
     off, listening = (record.getMessage() for record in caplog.records)
     assert off.startswith("provider vendor is off: ")
     assert off.endswith("(large)")
     assert listening == told
+    gateway.draining = True  # a reload in the meantime must not say that it listens
+    serve._announce(cast("Any", ear), listener, gateway, load(tmp_path, CONFIG))
+    assert ear.heard == ["READY=1", f"STATUS={told}"]
 
 
 def test_secrets_that_others_can_read_are_warned_of(
@@ -174,9 +178,10 @@ def test_secrets_that_others_can_read_are_warned_of(
 ) -> None:
     listener = Listener((), ("http://127.0.0.1:1",), "127.0.0.1:1", is_passed=False)
     config = replace(load(tmp_path, f'{OPENAI}api_key = "word"\n{MODEL}'), doubts=("a doubt",))
+    gateway = cast("Any", SimpleNamespace(draining=False))
     for mode in (0o600, 0o644):
         config.path.chmod(mode)
-        serve._announce(cast("Any", Ear()), listener, config)
+        serve._announce(cast("Any", Ear()), listener, gateway, config)
     doubt, warned, again = caplog.messages
     assert doubt == again == "a doubt"
     assert "written out: [providers.openai] api_key. Type `chmod o= " in warned
