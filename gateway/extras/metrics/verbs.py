@@ -8,7 +8,6 @@ from gateway.cli import arguments as read
 from gateway.cli.command import Command, write_new
 from gateway.cli.verbs import arg, verb
 from gateway.config.load import load_defaults
-from gateway.extras.metrics.dashboard import make_dashboard
 
 
 @verb(
@@ -19,6 +18,9 @@ from gateway.extras.metrics.dashboard import make_dashboard
     load=load_defaults,
 )
 def write_dashboard(command: Command, file: Path | None) -> None:
+    # Here, as it needs the web server's modules, and `completion` imports all verbs.
+    from gateway.extras.metrics.dashboard import make_dashboard
+
     made = make_dashboard()
     if file is None:
         command.output.print(made.decode())

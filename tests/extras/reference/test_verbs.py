@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ import pytest
 
 from gateway.cli.verbs import VERBS, find_words, load_verbs
 from gateway.extras.reference.verbs import SHELLS
+from tests import ROOT
 from tests.support.rows import told_together
 
 load_verbs(find_words())
@@ -82,3 +84,16 @@ def find_parts(told: str) -> list[tuple[str, str]]:
     return [
         (line, found) for line, _, found in (one.partition("\n") for one in told.split("== ")[1:])
     ]
+
+
+def test_the_completion_of_a_starting_shell_needs_no_web_server() -> None:
+    """It imports the modules of all verbs, and aiohttp would take as long as all of them."""
+    look = "import sys; from gateway.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", look, "completion", "bash"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    assert "aiohttp" not in done.stdout.splitlines()[-1].split()
