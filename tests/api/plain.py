@@ -5,12 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gateway.api import admission, call
+from gateway.api import admission, call, lifecycle
+from gateway.api.front import render_error
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.wire import choose_caller
+from gateway.base import errors
 from gateway.base.errors import BadRequest
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
+from tests.support.records import make_call
 
 ON = ("qwen3-8b", "gpt-4o", "gpt-4o-mini")
 OFF = "gpt-5.5"
@@ -52,3 +55,15 @@ def find_problem(name: str, allowed: list[str]) -> str:
     key = Key("k", Account(1, "a", False, 5), KeyTerms(tuple(allowed) or None), Line("k"))
     gateway = cast("Any", SimpleNamespace(config=config, routes=routes))
     return admission.find_problem(gateway, key, name)
+
+
+def find_ending(error: str) -> str:
+    """Find the ending that an error of the gateway's own is."""
+    kind: type[errors.GatewayError] = getattr(errors, error)
+    return lifecycle.find_ending(kind() if kind is errors.LedgerUnavailable else kind("M")).name
+
+
+def tell_wait(seconds: float) -> list[str]:
+    """Return the headers that tell a wait: whole seconds, and milliseconds."""
+    response = render_error(make_call(), errors.Overloaded("x", retry_after_seconds=seconds))
+    return [response.headers[name] for name in ("Retry-After", "retry-after-ms")]

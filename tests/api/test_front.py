@@ -19,14 +19,7 @@ from gateway.api.front import make_front, render_error
 from gateway.api.paths import UNSERVED, explain_path, refuse_method
 from gateway.api.routes import add_api, make_routes
 from gateway.api.state import MAX_FAILURES, Gateway
-from gateway.base.errors import (
-    GatewayError,
-    InternalError,
-    InvalidKey,
-    MethodNotAllowed,
-    NotFound,
-    Overloaded,
-)
+from gateway.base.errors import GatewayError, InternalError, InvalidKey, MethodNotAllowed, NotFound
 from gateway.dialects.wire.base import Caller
 from tests.support import client
 from tests.support.chat import check_messages_error
@@ -41,19 +34,6 @@ HEAD_BYTES: Final = 16 << 10
 def render(error: GatewayError, dialect: str = "chat") -> tuple[Call, web.Response]:
     call = make_call(dialect)
     return call, render_error(call, error)
-
-
-@each_row(
-    ("seconds", "header", "milliseconds"),
-    [(0.0, "1", "1"), (0.2, "1", "200"), (1.0, "1", "1000"), (1.001, "2", "1001"), (60, "60", "60000")],
-)  # fmt: skip
-def test_a_wait_is_rounded_up_to_whole_seconds(
-    seconds: float, header: str, milliseconds: str
-) -> None:
-    """A client that waits less than it was told is refused again."""
-    _, response = render(Overloaded("x", retry_after_seconds=seconds))
-    told = response.headers["Retry-After"], response.headers["retry-after-ms"]
-    assert told == (header, milliseconds)
 
 
 def test_an_error_that_stays_says_so_and_has_no_wait() -> None:

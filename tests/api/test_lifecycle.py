@@ -26,35 +26,15 @@ from gateway.api.lifecycle import (
     Owed,
     Phase,
     Verdict,
-    find_ending,
     lose_charge,
 )
-from gateway.base.errors import (
-    GatewayError,
-    GatewayFault,
-    LedgerUnavailable,
-    OutOfResources,
-    Overloaded,
-    UpstreamError,
-)
+from gateway.base.errors import GatewayError, LedgerUnavailable, UpstreamError
 from tests.api.lives.life import Report, play_lives
 from tests.api.plain import make_life
 from tests.support.records import make_call
 from tests.support.rows import each_row
 
 LIVING = [phase for phase in Phase if phase is not Phase.ENDED]
-
-
-@each_row(
-    ("error", "ending"),
-    [
-        (Overloaded("M"), Ending.SHUTDOWN),
-        (LedgerUnavailable(), Ending.UNRECORDED),
-        (OutOfResources("M"), Ending.FAULT),
-    ],
-)
-def test_what_our_own_503_means(error: GatewayFault, ending: Ending) -> None:
-    assert find_ending(error) is ending
 
 
 def test_every_case_has_one_verdict_but_an_abandoned_caller_who_is_there() -> None:

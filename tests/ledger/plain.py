@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 from gateway.base.errors import GatewayError
@@ -9,6 +12,7 @@ from gateway.ledger import budget_records, key_records
 from gateway.ledger.budget_records import Period, Span
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.serving.memory import Memory, take_hold
+from gateway.ledger.sqlite import files
 from tests.ledger.contract.kit import admission, settlement
 from tests.ledger.serving.test_memory import find, make_snapshot
 
@@ -42,3 +46,14 @@ def take(balance_nano: int, spent_nano: int, held_nano: int) -> str:
         return type(error).__name__
     assert key.held_nano == key.account.held_nano == held_nano + 10**9
     return "held"
+
+
+def explain(error: str, code: str = "") -> str:
+    """Tell the words for an error of SQLite, of the system, or of a driver that is used wrongly."""
+    made: sqlite3.Error | OSError = sqlite3.ProgrammingError("its words")
+    if error == "OSError":
+        made = OSError(getattr(errno, code), "its words") if code else OSError("its words")
+    elif code:
+        made = sqlite3.OperationalError("its words")
+        made.sqlite_errorcode = getattr(sqlite3, f"SQLITE_{code}")
+    return str(files.explain(Path("/srv/gateway.db"), made)).removeprefix("/srv/gateway.db: ")

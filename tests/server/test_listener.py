@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import resource
 import select
 import socket
@@ -20,11 +19,10 @@ from gateway.config.records import Config
 from gateway.ledger.key_records import Terms
 from gateway.server import connections
 from gateway.server.connections import ConnectionWatch
-from gateway.server.listener import CannotListen, Listener, _advise, bind, find_listen_problem
+from gateway.server.listener import CannotListen, Listener, bind, find_listen_problem
 from tests.support import config, seed
 from tests.support.client import Call, request
 from tests.support.process import GatewayProcess, free_port
-from tests.support.rows import each_row
 from tests.support.seed import Seed
 from tests.support.settings import load
 from tests.support.waiting import until
@@ -217,18 +215,6 @@ def test_a_free_address_stays_free(tmp_path: Path) -> None:
     settings = configure(tmp_path, free_port()).server
     assert find_listen_problem(settings) is None
     assert find_listen_problem(settings) is None
-
-
-@each_row(
-    ("number", "advice"),
-    [
-        (errno.EADDRINUSE, "another program listens there"),
-        (errno.EACCES, "ports below 1024 are for root"),
-        (errno.ENOENT, "set [server] host and port"),
-    ],
-)
-def test_each_failure_gets_its_advice(number: int, advice: str) -> None:
-    assert _advise(OSError(number, "its words")).startswith(advice)
 
 
 async def test_passed_sockets_are_used_and_named(tmp_path: Path) -> None:

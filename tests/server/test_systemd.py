@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import socket
 import time
@@ -16,7 +15,7 @@ import openai
 import pytest
 
 from gateway.base.turns import spawn
-from gateway.server.systemd import Manager, take_manager, take_sockets
+from gateway.server.systemd import Manager, take_sockets
 from tests.long.killing import KINDS, MODEL
 from tests.long.restarts import play_restarts
 from tests.server.manager import QUEUE, Ear, Service, max_backlog, queueing, service
@@ -34,28 +33,6 @@ AMPLE_SECONDS: Final = 300
 
 
 # ---- the protocols -------------------------------------------------------------------------------
-
-
-@each_row(
-    ("environ", "watchdog_seconds"),
-    [
-        ({}, None),
-        ({"WATCHDOG_USEC": "30000000"}, 30.0),
-        ({"WATCHDOG_USEC": "1500000", "WATCHDOG_PID": "ME"}, 1.5),
-        ({"WATCHDOG_USEC": "1500000", "WATCHDOG_PID": "1"}, None),
-        ({"WATCHDOG_USEC": "0"}, None),
-        ({"WATCHDOG_USEC": "soon"}, None),
-        ({"WATCHDOG_USEC": "-5"}, None),
-    ],
-)
-def test_the_watchdog_is_of_this_process_or_nobodys(
-    environ: dict[str, str], watchdog_seconds: float | None
-) -> None:
-    variables = {**environ, "NOTIFY_SOCKET": "/run/x", "PATH": "/bin"}
-    if environ.get("WATCHDOG_PID") == "ME":
-        variables["WATCHDOG_PID"] = str(os.getpid())
-    assert take_manager(variables) == Manager("/run/x", watchdog_seconds)
-    assert variables == {"PATH": "/bin"}
 
 
 @each_row("pid", ["", "1", "x", "-1"])

@@ -155,12 +155,7 @@ FILTERS: dict[str, dict[str, Any]] = {
     "from": {"since_ms": (TODAY - 2) * DAY_MS},
     "to": {"until_ms": (TODAY - 1) * DAY_MS},
     "key and days": {"key_id": 2, "since_ms": (TODAY - 3) * DAY_MS, "until_ms": TODAY * DAY_MS},
-    "everything": {
-        "key_id": 0,
-        "model": MODELS[0],
-        "since_ms": (TODAY - 1) * DAY_MS,
-        "until_ms": (TODAY + 1) * DAY_MS,
-    },
+    "everything": {"key_id": 0, "model": MODELS[0], "since_ms": (TODAY - 1) * DAY_MS, "until_ms": (TODAY + 1) * DAY_MS},
     "provider": {"provider": "fallback"},
     "provider and model": {"provider": "fallback", "model": MODELS[0]},
     "complete": {"outcome": "complete"},
@@ -172,17 +167,11 @@ FILTERS: dict[str, dict[str, Any]] = {
     "failed with status 200": {"outcome": "failed", "status": 200},
     "hours": {"since_ms": NOON_MS - 9 * HOUR_MS - 5, "until_ms": NOON_MS - HOUR_MS},
     "key and hours": {"key_id": 1, "since_ms": NOON_MS - 30 * HOUR_MS - 5},
-    "all but time": {
-        "key_id": 0,
-        "model": MODELS[0],
-        "provider": "demo",
-        "outcome": "failed",
-        "status": 502,
-    },
+    "all but time": {"key_id": 0, "model": MODELS[0], "provider": "demo", "outcome": "failed", "status": 502},
     "no day": {"since_ms": TODAY * DAY_MS, "until_ms": TODAY * DAY_MS},
     "before all days": {"until_ms": -719_161 * DAY_MS},
     "after all days": {"since_ms": 2_932_896 * DAY_MS},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
