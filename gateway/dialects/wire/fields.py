@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -54,7 +53,7 @@ Check = Callable[[str, Any], None]
 class Fields(Names):
     """The fields of a request, with the checks of their values and of the names within them."""
 
-    __slots__ = ("checks",)
+    __slots__ = ("_item", "checks")
 
     def __init__(
         self,
@@ -66,19 +65,14 @@ class Fields(Names):
         """`known` have no checks; `item` is how errors name an item of an array."""
         super().__init__((*checks, *known), inner)
         self.checks: dict[str, Check | None] = {**dict.fromkeys(self.known), **checks}
-        for name, names in inner.items():
-            self.checks[name] = _check_both(checks.get(name), partial(names.check, item=item))
+        self._item = item
 
-
-def _check_both(first: Check | None, then: Check) -> Check:
-    if first is None:
-        return then
-
-    def check(name: str, value: object) -> None:
-        first(name, value)
-        then(name, value)
-
-    return check
+    def check_value(self, name: str, value: object) -> None:
+        """Check the value of a known field. Raises BadRequest."""
+        if (check := self.checks[name]) is not None:
+            check(name, value)
+        if name in self.inner:
+            self.inner[name].check(name, value, self._item)
 
 
 def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
@@ -89,14 +83,13 @@ def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
         body = _read_mended(data, error)
     if type(body) is not dict:
         raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
-    checks = fields.checks
     for name, value in body.items():
-        if name not in checks:
+        if name not in fields.known:
             # Null counts here: it may take back a limit that was read.
             if (meant := fields.maybe_meant(name)) is not None:
                 raise refuse_spelling(name, meant)
-        elif value is not None and (check := checks[name]) is not None:
-            check(name, value)
+        elif value is not None:
+            fields.check_value(name, value)
     for name in required:
         if body.get(name) is None:
             other, path = _CONVERSATIONS.get(name, ("", ""))
@@ -318,16 +311,6 @@ def empty(kind: str, name: str) -> BadRequest:
         "minimum length 1.",
         param=name,
         code=f"empty_{kind}",
-    )
-
-
-def too_long(name: str, most: int, length: int) -> BadRequest:
-    """Make the error for an array of too many items."""
-    return BadRequest(
-        f"Invalid '{name}': array too long. Expected an array with maximum length {most}, "
-        f"but got an array with length {length} instead.",
-        param=name,
-        code="array_above_max_length",
     )
 
 

@@ -32,7 +32,7 @@ def fold(name: str) -> str:
 class Names:
     """The members of an object, or of the objects in an array, that the gateway reads or writes."""
 
-    __slots__ = ("_folded", "_inner", "known", "plain")
+    __slots__ = ("_folded", "inner", "known", "plain")
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Names:
         self._folded = dict.fromkeys(map(fold, elsewhere), _ELSEWHERE)
         # Of two known spellings, errors name the one with `_`, which sorts last.
         self._folded.update((fold(name), name) for name in sorted(self.known))
-        self._inner = inner
+        self.inner = inner
 
     def maybe_meant(self, name: str) -> str | None:
         """Return the known name that a provider may read in an unknown one; "" for one from elsewhere."""
@@ -80,7 +80,7 @@ class Names:
             for name in held:
                 if name not in known and (meant := self.maybe_meant(name)) is not None:
                     return f".{name}", meant
-        for name, inner in self._inner.items():
+        for name, inner in self.inner.items():
             if name in held and (found := inner.find(held[name], item)):
                 return f".{name}{found[0]}", found[1]
         return None

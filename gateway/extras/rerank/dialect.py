@@ -31,7 +31,7 @@ from gateway.dialects.wire.known import has_files, is_reference, make_fields
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, Target
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.rerank import MULTIPLIED
-from gateway.extras.services.inputs import refuse_stream
+from gateway.extras.services.inputs import refuse_stream, too_long
 from gateway.extras.services.upstream import ServiceUpstream
 
 UNIT_DOCUMENTS: Final = 100
@@ -93,7 +93,7 @@ def _count_tokens(document: Any) -> int:
 def _check_documents(name: str, value: Any) -> None:
     fields.check_array(name, value)
     if len(value) > MAX_DOCUMENTS:
-        raise fields.too_long(name, MAX_DOCUMENTS, len(value))
+        raise too_long(name, MAX_DOCUMENTS, len(value))
     for index, document in enumerate(value):
         if type(document) not in (str, dict):
             raise fields.wrong_type(f"{name}[{index}]", "a string or an object", document)

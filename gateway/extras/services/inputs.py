@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.base.errors import BadRequest
 from gateway.base.usage import count_text, estimate_tokens
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.records import Inputs
@@ -23,7 +24,7 @@ def read_inputs(name: str, value: object, *, may_be_empty: bool = False) -> Inpu
     if not value:
         raise fields.empty("array", name)
     if len(value) > MAX_INPUTS:
-        raise fields.too_long(name, MAX_INPUTS, len(value))
+        raise too_long(name, MAX_INPUTS, len(value))
     kind = str if type(value[0]) is str else list
     tokens = 0
     for index, item in enumerate(value):
@@ -35,6 +36,16 @@ def read_inputs(name: str, value: object, *, may_be_empty: bool = False) -> Inpu
         else:
             tokens += _count_tokens(f"{name}[{index}]", item, may_be_empty=may_be_empty)
     return Inputs(len(value), tokens)
+
+
+def too_long(name: str, most: int, length: int) -> BadRequest:
+    """Make the error for an array of too many items."""
+    return BadRequest(
+        f"Invalid '{name}': array too long. Expected an array with maximum length {most}, "
+        f"but got an array with length {length} instead.",
+        param=name,
+        code="array_above_max_length",
+    )
 
 
 def _count_tokens(name: str, item: str | list[object], *, may_be_empty: bool) -> int:

@@ -80,7 +80,8 @@ def list_multiplied(service: str) -> Collection[str]:
 def test_services_refuse_each_field_that_makes_more_of_them(service: str) -> None:
     exchange = SERVICES[service]
     for name in list_multiplied(service):
-        if name in FIELDS[service].checks and FIELDS[service].checks[name] is not None:
+        known = FIELDS[service]
+        if known.checks.get(name) is not None or name in known.inner:
             continue  # counted, where it can be: `requests/*.txt`
         body = {"model": "m", **LEAST.get(service, {"input": "Hi"}), name: "2"}
         request = exchange.caller.parse_request(orjson.dumps(body))
