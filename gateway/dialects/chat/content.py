@@ -13,6 +13,7 @@ from operator import is_not
 from typing import Final, Literal
 
 from gateway.base.usage import count_text
+from gateway.dialects.chat.tools import ARGUMENTS
 from gateway.dialects.wire.call_ids import HistoryIds, ReplyIds, maybe_id
 from gateway.dialects.wire.customs import InputDecoder
 from gateway.dialects.wire.jsonbytes import (
@@ -88,7 +89,7 @@ def read_reasoning(message: Json) -> str:
 def _count_call(call: Json) -> int:
     """Count the arguments of a function, or the input of a custom tool."""
     total = 0
-    for kind in ("function", "custom"):
+    for kind in ARGUMENTS:
         held = get_object(call, kind)
         total += count_text(read_arguments(held.get("arguments")), held.get("input"))
     return total
@@ -99,10 +100,6 @@ def list_media(message: Json) -> list[object]:
     parts, audio = get_list(message, "content"), get_object(message, "audio")
     inline = [part for part in parts if isinstance(part, dict) and get_text(part, "type") in _MEDIA]
     return [*get_list(message, "images"), *inline, *([audio] if audio else [])]
-
-
-_TOOLS: Final = {"function": "arguments", "custom": "input"}
-"""The member of a call that tells its tool, and in that one the text of the call."""
 
 
 def read_arguments(given: object) -> str:
@@ -167,14 +164,9 @@ class CallRepair:
 
     def close(self) -> list[Json]:
         """Return fragments with what the calls of custom tools lack, as nothing follows."""
-        texts = {
-            index: call.decoder.close()
-            for index, call in self._calls.items()
-            if call.decoder is not None
-        }
-        return [
-            {"index": index, "custom": {"input": text}} for index, text in texts.items() if text
-        ]
+        calls = self._calls.items()
+        texts = ((index, call.decoder.close()) for index, call in calls if call.decoder is not None)
+        return [{"index": index, "custom": {"input": text}} for index, text in texts if text]
 
     def continue_call(self, index: int) -> None:
         """Note that more arguments of a call passed without a look at them."""
@@ -245,7 +237,7 @@ class CallRepair:
         if repaired.get("id", "") != "":
             repaired = {key: held for key, held in repaired.items() if key != "id"}
         if begun.name or not name:
-            for key in _TOOLS:
+            for key in ARGUMENTS:
                 if isinstance(tool := repaired.get(key), dict) and tool.get("name", "") != "":
                     kept = {member: held for member, held in tool.items() if member != "name"}
                     repaired = {**repaired, key: kept}
@@ -254,7 +246,7 @@ class CallRepair:
 
 
 def _read_name(call: Json) -> str:
-    tools = (call.get(key) for key in _TOOLS)
+    tools = (call.get(key) for key in ARGUMENTS)
     return next(
         (name for one in tools if isinstance(one, dict) if (name := get_text(one, "name"))), ""
     )
@@ -294,7 +286,7 @@ def _fill_arguments(call: Json) -> Json:
 
 def _repair_text(call: Json, *, complete: bool = False) -> Json:
     """Write arguments as a text; if it is to be complete, a text has to be there."""
-    for key, member in _TOOLS.items():
+    for key, member in ARGUMENTS.items():
         if key not in call:
             continue
         tool = call[key] if isinstance(call[key], dict) else {}
@@ -328,7 +320,7 @@ def _write_call(call: Json, ids: HistoryIds) -> Json:
         return call
     written = ids.write_call(identity)
     edited = call if written == identity else {**call, "id": written}
-    for key in _TOOLS:
+    for key in ARGUMENTS:
         tool = call.get(key)
         name = tool.get("name") if isinstance(tool, dict) else None
         if isinstance(tool, dict) and isinstance(name, str) and ids.write_name(name) != name:

@@ -8,14 +8,17 @@ know custom tools. Their calls reach the caller as calls of custom tools.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from gateway.dialects.wire.customs import INPUT_KEY, make_function
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
 from gateway.dialects.wire.records import Json
 
-_KINDS: Final = ("function", "custom")
+ToolKind = Literal["function", "custom"]
+ARGUMENTS: Final[dict[ToolKind, str]] = {"function": "arguments", "custom": "input"}
+"""The key of a call's text by the type of its tool, which is also the key of the tool."""
+_KINDS: Final = (*ARGUMENTS,)
 _BESIDE: Final = ("type", "cache_control")
 """Members of a tool that stand beside its object."""
 

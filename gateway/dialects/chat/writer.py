@@ -16,6 +16,7 @@ from gateway.base.money import WEB_SEARCH
 from gateway.base.usage import count_text
 from gateway.dialects.chat.state import ID_PREFIX, STATE
 from gateway.dialects.chat.stream import DONE
+from gateway.dialects.chat.tools import ARGUMENTS, ToolKind
 from gateway.dialects.wire.billed import is_open, list_families
 from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.fields import Field
@@ -131,10 +132,6 @@ def make_annotation(source: Json) -> Json:
 
 NO_ARGUMENTS: Final = "{}"
 """The arguments of a call without any: callers read them as JSON."""
-
-ToolKind = Literal["function", "custom"]
-ARGUMENTS: Final[dict[ToolKind, str]] = {"function": "arguments", "custom": "input"}
-"""The key of a call's arguments by the type of its tool, which is also the key of the tool."""
 
 
 def uses_functions(body: Json) -> bool:

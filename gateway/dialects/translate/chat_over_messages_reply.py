@@ -12,7 +12,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from gateway.dialects.chat import writer
-from gateway.dialects.chat.tools import name_customs
+from gateway.dialects.chat.tools import ARGUMENTS, ToolKind, name_customs
 from gateway.dialects.messages.history import THINKING, maybe_thinking
 from gateway.dialects.messages.upstream import dump_arguments, read_blocks
 from gateway.dialects.translate.pivot import make_usage
@@ -87,9 +87,9 @@ def cite(citation: Json, start: int, end: int) -> Json:
 
 def _make_call(block: Json, ids: ReplyIds, customs: frozenset[str]) -> Json:
     arguments, name = dump_arguments(block.get("input")), block.get("name")
-    kind: writer.ToolKind = "custom" if get_text(block, "name") in customs else "function"
+    kind: ToolKind = "custom" if get_text(block, "name") in customs else "function"
     said = read_input(arguments) if kind == "custom" else arguments or writer.NO_ARGUMENTS
-    tool = {"name": name, writer.ARGUMENTS[kind]: said}
+    tool = {"name": name, ARGUMENTS[kind]: said}
     return {"id": ids.give(block.get("id"), name), "type": kind, kind: tool}
 
 
@@ -181,7 +181,7 @@ class ChunkWriter(writer.ChoiceWriter):
         if self._customs is None:  # read late: most replies call nothing, and requests may be large
             self._customs = name_customs(self._context.request.body)
         is_custom = get_text(block, "name") in self._customs
-        kind: writer.ToolKind = "custom" if is_custom else "function"
+        kind: ToolKind = "custom" if is_custom else "function"
         call = self._begin_call(block.get("id"), block.get("name"), kind)
         decoder = InputDecoder() if is_custom else None
         self._tools[index] = _ToolBlock(call, block.get("input"), decoder)

@@ -270,10 +270,7 @@ def _read_choice(choice: Field, tools: list[Json]) -> tuple[Json | None, list[Js
         case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode}}:
             return {"type": _CHOICES[mode]}, _keep_allowed(choice["allowed_tools"]["tools"], tools)
         case _:
-            raise choice.refuse(
-                "This model's provider takes auto, required, none, the name of a function or of a "
-                "custom tool, or allowed tools."
-            )
+            raise pivot.refuse_choice(choice)
 
 
 def _keep_allowed(allowed: Field, tools: list[Json]) -> list[Json]:

@@ -226,6 +226,13 @@ def check_no_choice(choice: Field) -> None:
         raise choice.refuse("There are no tools in the request to choose from.")
 
 
+def refuse_choice(choice: Field) -> BadRequest:
+    return choice.refuse(
+        "This model's provider takes auto, required, none, the name of a function or of a custom "
+        "tool, or allowed tools."
+    )
+
+
 def read_parallel(body: Field) -> bool | None:
     """Read `parallel_tool_calls`; the older functions were called one at a time."""
     parallel: bool | None = body.get("parallel_tool_calls")

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from gateway.base.errors import UpstreamError
 from gateway.dialects.chat import writer
+from gateway.dialects.chat.tools import ARGUMENTS, ToolKind
 from gateway.dialects.translate.pivot import make_usage
 from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.failures import read_error
@@ -19,10 +20,7 @@ from gateway.dialects.wire.seals import seal
 from gateway.extras.responses.history import maybe_phase, maybe_reasoning
 from gateway.extras.responses.stream import read_items
 
-_CALLS: Final[dict[str, writer.ToolKind]] = {
-    "function_call": "function",
-    "custom_tool_call": "custom",
-}
+_CALLS: Final[dict[str, ToolKind]] = {"function_call": "function", "custom_tool_call": "custom"}
 """The type of a chat tool by the type of the item that calls it."""
 _SPEAKING: Final = ("message", "reasoning")
 _PARTS: Final = {
@@ -119,19 +117,19 @@ def maybe_image(item: Json) -> Json | None:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def maybe_kind(item: Json) -> writer.ToolKind | None:
+def maybe_kind(item: Json) -> ToolKind | None:
     """Return the type of the tool that an item calls; None for an item that calls none."""
     return _CALLS.get(get_text(item, "type"))
 
 
-def read_arguments(item: Json, kind: writer.ToolKind) -> str:
+def read_arguments(item: Json, kind: ToolKind) -> str:
     """Read the arguments of a call; a function without any gets an empty object."""
-    given = get_text(item, writer.ARGUMENTS[kind])
+    given = get_text(item, ARGUMENTS[kind])
     return given or (writer.NO_ARGUMENTS if kind == "function" else "")
 
 
-def _make_call(item: Json, kind: writer.ToolKind, ids: ReplyIds) -> Json:
-    tool = {"name": item.get("name"), writer.ARGUMENTS[kind]: read_arguments(item, kind)}
+def _make_call(item: Json, kind: ToolKind, ids: ReplyIds) -> Json:
+    tool = {"name": item.get("name"), ARGUMENTS[kind]: read_arguments(item, kind)}
     return {"id": ids.give(item.get("call_id"), item.get("name")), "type": kind, kind: tool}
 
 

@@ -176,10 +176,7 @@ def _read_choice(choice: Field) -> object:
             tools = [_read_named(tool) for tool in allowed["tools"].read_items()]
             return {"type": "allowed_tools", "mode": allowed["mode"].read_text(), "tools": tools}
         case _:
-            raise choice.refuse(
-                "This model's provider takes auto, required, none, the name of a function or of a "
-                "custom tool, or allowed tools."
-            )
+            raise pivot.refuse_choice(choice)
 
 
 def _read_named(tool: Field) -> Json:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from gateway.dialects.chat import writer
+from gateway.dialects.chat.tools import ARGUMENTS, ToolKind
 from gateway.dialects.translate.pivot import make_usage
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
@@ -115,7 +116,7 @@ class ChunkWriter(writer.ChoiceWriter):
         elif phase := maybe_phase(item):
             self._note_state(phase)
 
-    def _find_call(self, item: Json, kind: writer.ToolKind, where: int) -> writer.Call:
+    def _find_call(self, item: Json, kind: ToolKind, where: int) -> writer.Call:
         """Return an item's call; begin it if it is new."""
         call = self._calls.get(where)
         if call is None:
@@ -130,7 +131,7 @@ class ChunkWriter(writer.ChoiceWriter):
 
     def _close_arguments(self, event: Json) -> None:
         call = self._calls.get(self._places.find(event))
-        if call is not None and get_text(event, writer.ARGUMENTS[call.kind]):
+        if call is not None and get_text(event, ARGUMENTS[call.kind]):
             self._complete(call, event)
 
     def _close_item(self, event: Json) -> None:
