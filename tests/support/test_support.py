@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from tests.support import replies
+from tests.support import process, replies
 from tests.support.chat import read_broken_stream, read_stream, split_events
 from tests.support.process import GatewayProcess
 from tests.support.rows import each_row
@@ -20,6 +21,17 @@ def test_canaries_are_found_where_they_stand(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "wal").write_bytes(b"\x00secret-canary\x00")
     assert len(gateway.find_canaries()) == 1
+
+
+def test_runs_beside_each_other_draw_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that one draws of its own, as none is drawn twice until then."""
+    drawn = list[set[int]]()
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
+    for first in ("0", "3", "6"):
+        monkeypatch.setenv("GATEWAY_PORTS", first)
+        own = len(process.PORTS) // process.WORKERS
+        drawn.append({*islice(process._shuffle_ports(), own)})
+    assert len(set[int]().union(*drawn)) == sum(map(len, drawn)) == 3 * own
 
 
 GOOD = [chunk | {"model": "m", "usage": None} for chunk in replies.text_chunks(["Hel", "lo"])]
