@@ -160,15 +160,18 @@ def write_history(messages: list[Json], target: Target, tools: object) -> list[J
     takes = "reasoning_content" in target.takes
     # To summarise a conversation, agents send it without its tools.
     wants_reasoning = takes and (bool(tools) or any(one.get("tool_calls") for one in messages))
-    ids = HistoryIds(target.provider_tag, tools, SHAPES[target.history])
+    ids: HistoryIds | None = None  # made for the first turn that may have calls
     written = []
     for one in messages:
         if one["role"] == "developer" and target.history != "openai":
             one = {**one, "role": "system"}  # noqa: PLW2901 - few vendors know OpenAI's newer name, and it takes both
         if one.keys() <= _PLAIN and one["role"] not in _WITH_CALLS:
-            ids.answered = True
+            if ids is not None:
+                ids.answered = True
             written.append(one)
             continue
+        if ids is None:
+            ids = HistoryIds(target.provider_tag, tools, SHAPES[target.history])
         opened = _open(one, target.provider_tag)
         shown = _write(opened, target, wants_reasoning=wants_reasoning)
         written.append(write_ids(shown, ids))
