@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from itertools import product
 from typing import Final
 
@@ -190,6 +191,17 @@ def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
     return replace(verdict, last=last)
 
 
+@cache
+def judge(case: Case, head_sent: bool) -> Verdict:
+    """Return the verdict on a case. Kept, as there are few. Raises LookupError if it cannot happen."""
+    ending, caller_gone, *_ = case
+    owed, last = VERDICTS[case]
+    status = 200 if head_sent or ending is Ending.COMPLETE else None
+    if not caller_gone:
+        return Verdict(OUTCOMES[ending], status, owed, last)
+    return Verdict("caller_left", 200 if head_sent else CALLER_GONE_STATUS, owed, last)
+
+
 class Lifecycle(Life):
     """The state of one completion. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
 
@@ -247,9 +259,6 @@ class Lifecycle(Life):
         """
         delivered = self.has_reply or (self.pipeline is not None and self.pipeline.delivered)
         self.ended_as = (ending, self.caller_gone, self.phase, delivered)
-        owed, last = VERDICTS[self.ended_as]
+        verdict = judge(self.ended_as, head_sent)
         self.phase = Phase.ENDED
-        status = 200 if head_sent or ending is Ending.COMPLETE else None
-        if not self.caller_gone:
-            return Verdict(OUTCOMES[ending], status, owed, last)
-        return Verdict("caller_left", 200 if head_sent else CALLER_GONE_STATUS, owed, last)
+        return verdict
