@@ -25,11 +25,10 @@ def test_canaries_are_found_where_they_stand(tmp_path: Path) -> None:
 
 def test_runs_beside_each_other_draw_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that one draws of its own, as none is drawn twice until then."""
-    drawn = list[set[int]]()
+    drawn, own = list[set[int]](), len(process.PORTS) // process.WORKERS
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
     for first in ("0", "3", "6"):
         monkeypatch.setenv("GATEWAY_PORTS", first)
-        own = len(process.PORTS) // process.WORKERS
         drawn.append({*islice(process._shuffle_ports(), own)})
     assert len(set[int]().union(*drawn)) == sum(map(len, drawn)) == 3 * own
 
