@@ -46,6 +46,9 @@ UNCOUNTED_BYTES: Final = 1 << 16
 """Bytes of a reply whose values need not be counted: each value takes at least a byte, so even a dozen
 readings stay below `MAX_REPLY_ELEMENTS`."""
 
+_BEGINNING: Final = BOM + b" \t\n\r\v\f"
+"""The bytes before a text. A byte order mark may come in two reads, and no text begins with one of its bytes."""
+
 _TOO_LARGE: Final = "The upstream provider's reply is too large."
 
 
@@ -55,8 +58,8 @@ def looks_like_json(data: bytes) -> bool:
 
 
 def trim(body: bytes) -> bytes:
-    """Return a body without a byte order mark, and without white space around its text."""
-    return body.strip().removeprefix(BOM).lstrip()
+    """Return a body without a byte order mark, or the rest of one, and without white space around its text."""
+    return body.rstrip().lstrip(_BEGINNING)
 
 
 @dataclass(frozen=True, slots=True)

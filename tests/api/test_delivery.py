@@ -26,6 +26,7 @@ from gateway.base.errors import (
 from gateway.base.money import Tokens
 from gateway.base.turns import LargeBodies, spawn
 from gateway.dialects.exchanges import MAX_REPLY_ELEMENTS
+from gateway.dialects.wire.sse import BOM
 from gateway.upstream.receivers import Wants
 from tests.api.test_bodies import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import (
@@ -193,10 +194,13 @@ async def test_a_reply_that_is_not_whole_is_a_failure(pieces: tuple[bytes, ...])
         await Scene(pieces).run()
 
 
-@each_row("size", [1, 7, len(JSON)])
-async def test_json_where_a_stream_was_asked_for_becomes_the_stream(size: int) -> None:
-    pieces = [b"\n ", *(JSON[at : at + size] for at in range(0, len(JSON), size))]
-    scene = Scene(tuple(pieces))
+@pytest.mark.parametrize("before", [b"\n ", BOM])
+@pytest.mark.parametrize("size", [1, 7, len(JSON)])
+async def test_json_where_a_stream_was_asked_for_becomes_the_stream(
+    before: bytes, size: int
+) -> None:
+    body = before + JSON
+    scene = Scene(tuple(body[at : at + size] for at in range(0, len(body), size)))
     await scene.run()
     assert scene.sent.startswith(b"data: {")
     assert scene.delivery.complete
