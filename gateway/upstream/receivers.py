@@ -138,20 +138,20 @@ def read_encoding(value: bytes) -> bytes | None:
 
 @dataclass(slots=True)
 class CollectedBody:
-    """A `Receiver` that keeps a body of at most `max_bytes`."""
+    """A `Receiver` that keeps a body of at most `max_bytes`, or the beginning of a larger one."""
 
     max_bytes: int = MAX_REPLY_BYTES
     _pieces: list[bytes] = field(default_factory=list)
     _size: int = 0
 
     def receive(self, data: bytes) -> Wants:
+        self._pieces.append(data[: self.max_bytes - self._size])
         self._size += len(data)
         # An endless reply must not fill the memory.
         if self._size > self.max_bytes:
             raise UpstreamError(
                 "The upstream provider's reply is too large.", cause="200, but too large"
             )
-        self._pieces.append(data)
         return Wants.MORE
 
     async def unblock(self) -> None:

@@ -26,7 +26,7 @@ PROVIDER: Final = make_provider(
 @dataclass(slots=True)
 class FakeConnection:
     body_reads: int = 0
-    reads: bool = True
+    awaits_provider: bool = True
     served: int = 1
     errors: list[Exception] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ async def test_each_deadline_ends_an_attempt_at_its_time(steps: str) -> None:
         if step == "read":
             connection.body_reads += 1
         elif step in {"pause", "resume"}:
-            connection.reads = step == "resume"
+            connection.awaits_provider = step == "resume"
         else:
             tick(attempt, float(step.rstrip("!")))
             kinds = [type(error) for error in connection.errors]
@@ -112,8 +112,13 @@ async def test_a_connection_that_fails_after_two_seconds_was_no_idle_one() -> No
         assert attempt.is_stale(connection) is stale
 
 
-async def test_of_an_error_64_kib_are_read() -> None:
-    refusal = make_attempt(PROVIDER).open(Head(500, {}, is_persistent=True, _lines=b""))
-    refusal.receive(b"x" * (64 << 10))
+@each_row("before", [64 << 10, 0])
+async def test_of_an_error_64_kib_are_read(before: int) -> None:
+    """They are kept also if more comes with them in one read: the message is at their beginning."""
+    attempt = make_attempt(PROVIDER)
+    refusal = attempt.open(Head(500, {}, is_persistent=True, _lines=b""))
+    refusal.receive(b"x" * before)
     with pytest.raises(UpstreamError):
-        refusal.receive(b"x")
+        refusal.receive(b"x" * (64 << 10 | 1))
+    assert attempt.refusal is not None
+    assert len(attempt.refusal.take()) == 64 << 10
