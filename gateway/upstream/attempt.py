@@ -131,7 +131,7 @@ class Attempt:
         if connection is None:  # the dialler has a limit of its own
             return
         clock = self.clock
-        if connection.body_reads != self._body_reads or not connection.reads:
+        if connection.body_reads != self._body_reads or not connection.awaits_provider:
             self._body_reads = connection.body_reads
             self._begun = True
             # Not read, for a slow caller or until its turn: that is not the provider's silence.

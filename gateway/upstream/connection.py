@@ -1,7 +1,7 @@
 """One connection to a provider and the response under way on it.
 
 Bytes are pushed: `data_received` reads the response and hands its body to the receiver in the same
-call. Nothing is queued: if the receiver cannot take more, the transport is paused.
+call. What the receiver or this turn of the loop cannot take waits; beyond a part, the transport is paused.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class Connection(asyncio.Protocol):
         self._pending = b""
         """Bytes read and waiting for the receiver or for their turn. Beyond a part, the transport is paused."""
         self._most_lines = MOST_LINES
-        self._is_read = True
-        """The transport reads."""
+        self._is_deferred = False
+        """Pending bytes have a turn of the loop to come."""
+        self._transport_reads = True
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._stopped = False
@@ -101,7 +102,7 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
-    def reads(self) -> bool:
+    def awaits_provider(self) -> bool:
         """Nothing waits for the receiver or for its turn: a silence is the provider's."""
         return not self.paused and not self._pending
 
@@ -197,7 +198,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         # A small read must not overtake bytes that wait, or a receiver that asked to wait.
-        if len(data) <= SMALL_BYTES and self.reads:
+        if len(data) <= SMALL_BYTES and self.awaits_provider:
             self._read(data)
             return
         self._pending += data
@@ -205,15 +206,20 @@ class Connection(asyncio.Protocol):
 
     def _read_pending(self) -> None:
         """Handle pending bytes in pieces while this turn of the loop has time, the rest later."""
-        while self._pending and not self.paused:
+        while self._pending and not self.paused and not self._is_deferred:
             if not self._turns.has_time():
                 # The pool's: one provider has one share.
-                self._turns.defer(self._keep, self._read_pending)
+                self._turns.defer(self._keep, self._take_turn)
+                self._is_deferred = True
                 break
             piece = cut_piece(self._pending, self._most_lines)
             self._pending = self._pending[len(piece) :]
             self._read(piece)
         self._choose_reading()
+
+    def _take_turn(self) -> None:
+        self._is_deferred = False
+        self._read_pending()
 
     def _choose_reading(self) -> None:
         """Let the transport read unless more than a part is pending.
@@ -222,8 +228,8 @@ class Connection(asyncio.Protocol):
         calls of the system. What waits when the connection ends is handled at once, so it must be little.
         """
         reads = len(self._pending) <= PART_BYTES
-        if self._transport is not None and reads != self._is_read:
-            self._is_read = reads
+        if self._transport is not None and reads != self._transport_reads:
+            self._transport_reads = reads
             if reads:
                 self._transport.resume_reading()
             else:
@@ -273,7 +279,7 @@ class Connection(asyncio.Protocol):
         self._receiver = receiver
 
     def _obey(self, wants: Wants) -> None:
-        """Read no more for now, or, if the receiver has all it needs, drop the rest of the body."""
+        """Hand on no more for now, or, if the receiver has all it needs, drop the rest of the body."""
         if wants is Wants.NOTHING:
             # The rest is read for a moment to save the connection.
             self._stopped = True
@@ -283,7 +289,7 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._pending:  # with TLS the end comes together with the last bytes
+        if self._pending:  # nothing more can be waited for: the end may come before their turn
             pending, self._pending = self._pending, b""
             self._read(pending)
         self._transport = None

@@ -124,7 +124,7 @@ Kind = tuple[Callable[[], object], Callable[[], bool]]
 def watch_attempt(*, begins: bool = False, **limits: float) -> Kind:
     """A provider, which is silent before or after its first byte."""
     errors: list[Exception] = []
-    connection = SimpleNamespace(body_reads=0, reads=True, fail=errors.append)
+    connection = SimpleNamespace(body_reads=0, awaits_provider=True, fail=errors.append)
     ticker = Ticker()
     attempt = make_attempt(make_provider(**limits), clock=ticker.clock)
     attempt.attach(cast("Any", connection))

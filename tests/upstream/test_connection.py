@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,7 @@ import pytest
 from yarl import URL
 
 from gateway.base.errors import GatewayError, InternalError, UpstreamError
-from gateway.base.turns import TURN_SECONDS, find_turns
+from gateway.base.turns import TURN_SECONDS, Turns, find_turns
 from gateway.upstream.connection import Broken, Connection, cut_piece
 from gateway.upstream.dial import Dialer, Unreachable
 from gateway.upstream.forwarder import Pool
@@ -315,18 +315,38 @@ async def test_what_comes_while_a_receiver_waits_is_kept(size: int) -> None:
     connection.data_received(b"1")
     await asyncio.wait_for(taker.asked.wait(), SECONDS)
     assert wire.reads
-    assert not connection.reads
+    assert not connection.awaits_provider
     connection.data_received(b"2" * size)
     assert wire.reads is (size <= PART_BYTES)
     assert taker.body == b"1"
     taker.full = False
     taker.room.set()
-    await until(lambda: connection.reads, "the receiver to have all of it")
+    await until(lambda: connection.awaits_provider, "the receiver to have all of it")
     assert wire.reads
     connection.data_received(b"3")
     connection.connection_lost(None)
     await asyncio.wait_for(delivery, SECONDS)
     assert taker.body == b"1" + b"2" * size + b"3"
+
+
+async def test_bytes_that_wait_have_one_turn_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each more would take the turns of other connections, and do nothing."""
+    deferred: list[Callable[[], object]] = []
+    monkeypatch.setattr(Turns, "has_time", lambda _: not deferred)
+    monkeypatch.setattr(Turns, "defer", lambda _, _owner, work: deferred.append(work))
+    connection = make_started(wire := Wire(), taker := Taker(), OK + b"\r\n")
+    deferred.append(lambda: None)
+    for size in (SMALL_BYTES + 1, 10, PART_BYTES):
+        connection.data_received(bytes(size))
+    assert not wire.reads
+    assert taker.body == b""
+    _, work = deferred
+    deferred.clear()
+    work()
+    assert len(taker.body) == SMALL_BYTES + 1 + 10 + PART_BYTES
+    assert wire.reads
+    connection.data_received(b"at once")
+    assert taker.body.endswith(b"at once")
 
 
 async def test_what_came_with_the_end_is_handled_with_it() -> None:

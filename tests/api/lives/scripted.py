@@ -50,7 +50,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.body_reads = 0
-        self.reads = True
+        self.awaits_provider = True
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def fail(self, error: Exception) -> None:
@@ -122,9 +122,9 @@ class FakeRoute:
             if wants is Wants.NOTHING:
                 return
             if wants is Wants.ROOM:
-                connection.reads = False
+                connection.awaits_provider = False
                 await receiver.unblock()
-                connection.reads = True
+                connection.awaits_provider = True
         if self.dice.random() < 0.08:
             raise UpstreamError("broke off")
         await connection.sleep(0.0)
