@@ -3,5 +3,6 @@
 caller    what callers send, the errors and lists they get, and typed access to a request
 upstream  how providers are asked, and JSON replies
 history   earlier turns as Anthropic takes them, and the arguments of their calls
-stream    replies and events read: usage, the text to estimate it from, and the stream that passes
+stream    replies and events read: the text to estimate usage from, and the stream that passes
+usage     usage read, and written as it is charged
 """

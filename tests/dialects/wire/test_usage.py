@@ -30,7 +30,7 @@ from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions, BillTerms
 from gateway.base.usage import Expected, Metered, Reported, UsageLimits
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.messages.stream import read_messages_usage
+from gateway.dialects.messages.usage import read_messages_usage
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext
 from gateway.dialects.wire.usage import (
     hide_bill,
