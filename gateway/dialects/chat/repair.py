@@ -20,7 +20,6 @@ from typing import Final
 
 from gateway.base.money import Tokens
 from gateway.dialects.chat.content import CallRepair
-from gateway.dialects.chat.state import ID_PREFIX
 from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import get_list
@@ -36,6 +35,8 @@ from gateway.dialects.wire.usage import (
 
 REPLY_OBJECT: Final = "chat.completion"
 CHUNK_OBJECT: Final = "chat.completion.chunk"
+ID_PREFIX: Final = "chatcmpl-"
+"""The beginning of the ids of replies."""
 
 
 def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:

@@ -295,7 +295,3 @@ def _merge_details(details: Iterable[object]) -> list[Json]:
         {**plain, **{name: "".join(fragments[name]) for name in fragments}}
         for plain, fragments in whole
     ]
-
-
-ID_PREFIX: Final = "chatcmpl-"
-"""The beginning of the ids of replies."""

@@ -16,11 +16,11 @@ from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.repair import (
     CHUNK_OBJECT,
     EMPTY,
+    ID_PREFIX,
     REPLY_OBJECT,
     ChunkRepair,
     repair_message,
 )
-from gateway.dialects.chat.state import ID_PREFIX
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,

@@ -14,7 +14,8 @@ from typing import Final, Literal
 
 from gateway.base.money import WEB_SEARCH
 from gateway.base.usage import count_text
-from gateway.dialects.chat.state import ID_PREFIX, STATE
+from gateway.dialects.chat.repair import ID_PREFIX
+from gateway.dialects.chat.state import STATE
 from gateway.dialects.chat.stream import DONE
 from gateway.dialects.chat.tools import ARGUMENTS, ToolKind
 from gateway.dialects.wire.billed import is_open, list_families
