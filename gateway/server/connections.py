@@ -201,6 +201,12 @@ def find_max_connections(settings: Server) -> int:
     return max(_count_files() - settings.max_in_flight, MIN_CONNECTIONS)
 
 
+def raise_file_limit() -> None:
+    """Raise the limit of open files: a request needs two, and shells usually allow 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def fit_to_files(config: Config) -> Config:
     """Lower `max_in_flight`, and an account's share of it, to what open files allow."""
     most = max(int(_count_files() * IN_FLIGHT_SHARE), MIN_IN_FLIGHT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -31,7 +30,7 @@ from gateway.ledger.opening import find_schema, open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.server import systemd
-from gateway.server.connections import ConnectionWatch, fit_to_files
+from gateway.server.connections import ConnectionWatch, fit_to_files, raise_file_limit
 from gateway.server.drain import (
     Signals,
     catch_signals,
@@ -74,7 +73,7 @@ def make_app(gateway: Gateway) -> web.Application:
 
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
-    _raise_file_limit()
+    raise_file_limit()
     # Before the first thread, as each thread gets a separate heap.
     reuse_large_blocks()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -293,9 +292,3 @@ def _check_parser() -> None:
             "aiohttp has only its parser in Python here, which is several times slower: install a"
             " wheel of aiohttp, and unset AIOHTTP_NO_EXTENSIONS"
         )
-
-
-def _raise_file_limit() -> None:
-    """Raise the limit of open files: a request needs two, and shells usually allow 1,024."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

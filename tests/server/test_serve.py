@@ -82,7 +82,7 @@ def test_a_start_that_fails_says_why_and_has_its_exit_code(
     monkeypatch.setattr(serve, "_serve", fail)
     writer = SimpleNamespace(close=lambda: None)
     monkeypatch.setattr(serve, "set_up_logging", lambda: writer)
-    monkeypatch.setattr(serve, "_raise_file_limit", lambda: None)
+    monkeypatch.setattr(serve, "raise_file_limit", lambda: None)
     monkeypatch.setattr("gateway.server.systemd.take_manager", lambda _: ear)
     assert serve.run(load(tmp_path, CONFIG)) == code
     assert ear.heard == [f"STATUS={error}"]
