@@ -275,6 +275,16 @@ def _is_whole(call: Json) -> bool:
     return text.startswith("{") and maybe_loads(text.encode("utf-8", "surrogatepass")) is not None
 
 
+def fill_calls(message: Json) -> Json:
+    """Return the message of a whole reply with the arguments of its calls filled in."""
+    filled, old = {**message}, message.get("function_call")
+    if calls := get_list(message, "tool_calls"):
+        filled["tool_calls"] = [_fill_arguments(one) if type(one) is dict else one for one in calls]
+    if type(old) is dict:
+        filled["function_call"] = _fill_arguments({"function": old})["function"]
+    return filled
+
+
 def _fill_arguments(call: Json) -> Json:
     """Write the arguments of a whole call that has none, where they are an object: clients parse them."""
     match call:

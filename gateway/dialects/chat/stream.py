@@ -19,6 +19,7 @@ from gateway.dialects.chat.repair import (
     ID_PREFIX,
     REPLY_OBJECT,
     ChunkRepair,
+    WholeMessages,
     repair_message,
 )
 from gateway.dialects.wire.failures import check_error
@@ -68,7 +69,7 @@ def read_choice(reply: Json, context: ReplyContext) -> tuple[Json, Json]:
 class ChatReader(EventReader):
     """An `EventReader` of chunks. It ends with `[DONE]`."""
 
-    __slots__ = ("_first", "_n", "_tier", "repair")
+    __slots__ = ("_first", "_messages", "_n", "_tier", "repair")
 
     kind = CHUNK_OBJECT
     """The `object` of its chunks."""
@@ -78,6 +79,7 @@ class ChatReader(EventReader):
         self.repair = ChunkRepair(context)
         self._n = context.request.n
         self._first: Json | None = None
+        self._messages: WholeMessages | None = None
         self._tier = ""
 
     @property
@@ -96,8 +98,9 @@ class ChatReader(EventReader):
 
     def _read_object(self, chunk: Json, name: str) -> Json:
         check_error(chunk, name)
-        if chunk.get("object") == REPLY_OBJECT:
-            chunk = self._take_messages(chunk)
+        if chunk.get("object") == REPLY_OBJECT or self._messages is not None:
+            self._messages = self._messages or WholeMessages()
+            chunk = self._messages.take(chunk, self.repair.started)
         self.begun = self.begun or dict in map(type, get_list(chunk, "choices"))
         if self._first is None and self.begun:
             self._first = chunk
@@ -105,21 +108,6 @@ class ChatReader(EventReader):
             self.usage = merge_reports(self.usage, told)
         self._tier = name_tier(chunk.get("service_tier")) or self._tier
         return chunk
-
-    def _take_messages(self, chunk: Json) -> Json:
-        """Read the messages of choices without a delta as one: some servers send a whole reply as an event."""
-        choices: list[object] = []
-        for position, one in enumerate(get_list(chunk, "choices")):
-            choice = one
-            if type(one) is dict and type(one.get("delta")) is not dict:
-                index, message = one.get("index"), one.get("message")
-                index = index if type(index) is int else position
-                # Behind deltas it repeats them.
-                if type(message) is dict and index not in self.repair.started:
-                    choice = {**one, "delta": message}
-                    del choice["message"]
-            choices.append(choice)
-        return {**chunk, "choices": choices} if choices else chunk
 
     def maybe_probe(self, event: Json) -> Probed | None:
         """See `EventReader`: no call, which may move to another index, and nothing at an end or behind it."""
