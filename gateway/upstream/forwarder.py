@@ -186,19 +186,21 @@ class HttpForwarder(Forwarder):
     async def _read_refusal(
         self, connection: Connection, head: Head, attempt: Attempt
     ) -> GatewayError:
+        is_cut = False
         try:
             # The caller waits meanwhile, perhaps for the next route.
             async with limit_seconds(ERROR_BODY_SECONDS):
                 await connection.read_body()
         except (Broken, UpstreamError, TimeoutError):
             # A part of the error's text is better than none, and it is no reason to try no other route.
+            is_cut = True
             if isinstance(attempt.life.ended_by, UpstreamTimeout):
                 attempt.life.ended_by = None
         refusal = attempt.refusal
         assert refusal is not None
         # The header is used even if the body failed.
         wait = read_retry_after(head.get(b"retry-after"))
-        return self.redact(map_status(head.status, refusal.take(), wait))
+        return self.redact(map_status(head.status, refusal.take(), wait, is_cut=is_cut))
 
 
 def _fail(error: Broken, attempt: Attempt, *, is_sent: bool) -> UpstreamError:

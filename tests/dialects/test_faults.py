@@ -11,6 +11,7 @@ Below `statuses` stand answers that are no 200, and the errors that callers get:
 theirs alone where it finds fault with the request, as others may speak of our key or account.
 
     429 after 7 {"error": …}             a status, and the seconds that the provider asks to wait
+    400 cut {"error": …                  a body of which no more was read
     ! {"status": 503, …}: The upstream … what differs from a plain error, and the words
 
 To write all of it anew, after a look at what that would change:
@@ -82,7 +83,7 @@ def tell(error: Any, metered: Metered | None = None) -> str:
     return f"! {mark}{error.message}"
 
 
-ANSWER: Final = re.compile(r"^(\d+)(?: after (\d+))? ?(.*)$")
+ANSWER: Final = re.compile(r"^(\d+)(?: after (\d+))?( cut)? ?(.*)$")
 USUAL: Final[dict[str, object]] = {
     "retry_after_seconds": 1.0,
     **dict.fromkeys(("code", "param", "detail_code", "alarm", "next_route", "blame")),
@@ -95,8 +96,9 @@ USUAL: Final[dict[str, object]] = {
 
 
 def map_answer(line: str) -> str:
-    ((status, after, body),) = ANSWER.findall(line)
-    error = map_status(int(status), body.encode(), float(after) if after else None)
+    ((status, after, cut, body),) = ANSWER.findall(line)
+    wait = float(after) if after else None
+    error = map_status(int(status), body.encode(), wait, is_cut=bool(cut))
     told: dict[str, Any] = {"is": type(error).__name__, "status": error.status}
     for name, usual in USUAL.items():
         value = getattr(error, name, usual)
