@@ -16,7 +16,7 @@ from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import UpstreamError, take_out
 from gateway.base.ids import find_last4
 from gateway.config.records import Config, Provider
-from gateway.dialects.exchanges import looks_like_json
+from gateway.dialects.exchanges import looks_like_json, trim
 from gateway.dialects.wire.failures import map_status
 from gateway.extension import find_formats
 from gateway.upstream.attempt import list_headers
@@ -70,7 +70,7 @@ class _Listing:
     def list_models(self) -> tuple[frozenset[str], bool] | None:
         """Return the models' names and whether there are more; None if this is no list."""
         try:
-            body = orjson.loads(self.body) if self.status == _OK else None
+            body = orjson.loads(trim(self.body)) if self.status == _OK else None
         except orjson.JSONDecodeError:
             return None
         if not isinstance(body, dict) or not isinstance(rows := body.get("data"), list):
@@ -149,7 +149,7 @@ def _read_unsettled(provider: Provider, answer: _Listing) -> Finding:
     if answer.status == _LIMITED:
         return _find(provider, "limited", f"reachable, but limits our rate ({_cause(answer)})")
     if answer.status in _NOT_FOUND | {_OK}:
-        if answer.body.lstrip().startswith(b"<"):
+        if trim(answer.body).startswith(b"<"):
             words = f"wrong path: a web page ({_cause(answer)}); base_url usually ends in /v1"
             return _find(provider, "wrong_path", words)
         words = f"reachable, but has no list of models ({_cause(answer)}): they cannot be checked"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -92,6 +93,7 @@ REPLIES: Final[dict[str, tuple[dict[str, tuple[int, Any]], str, str, str]]] = {
     "not allowed": ({"/v1/models": (405, {})}, "/v1", "no_list", "status 405"),
     "JSON, but no list": ({"/v1/models": (200, {"models": []})}, "/v1", "no_list", "status 200"),
     "limited": ({"/v1/models": (429, {})}, "/v1", "limited", "status 429"),
+    "behind a byte order mark": ({"/v1/models": (200, "\ufeff" + json.dumps(LIST))}, "/v1", "well", "2 models"),
     "failing": ({"/v1/models": (500, {})}, "/v1", "failed", "answers with status 500"),
 }  # fmt: skip
 
