@@ -120,6 +120,13 @@ class _Text:
     fragments: list[str]
 
 
+@dataclass(slots=True)
+class _Media:
+    """A picture or a recording that waits."""
+
+    content: object
+
+
 class FirstChoiceWriter(EventWriter):
     """The part of an `EventWriter` that reads chunks: only the first choice, as callers ask for one."""
 
@@ -144,9 +151,8 @@ class FirstChoiceWriter(EventWriter):
         """All calls, by the upstream's index."""
         self._call: Call | None = None
         """The call that is written now."""
-        self._waiting: deque[object] = deque()
-        """Pieces that arrived after that call, in the order of their first fragments: a `Call`, a `_Text`, or
-        else a picture or a recording."""
+        self._waiting: deque[Call | _Text | _Media] = deque()
+        """Pieces that arrived after that call, in the order of their first fragments."""
 
     @property
     def delivered(self) -> bool:
@@ -177,7 +183,7 @@ class FirstChoiceWriter(EventWriter):
             if self._may_begin():
                 self._write_media(media)
             else:
-                self._waiting.append(media)
+                self._waiting.append(_Media(media))
         self._add_text("refusal", contents.refusal)
         for call in contents.calls:
             if isinstance(call, dict):
@@ -262,8 +268,8 @@ class FirstChoiceWriter(EventWriter):
                     text = "".join(fragments)
                     self._buffered_chars -= len(text)  # it is counted again if it is kept
                     self._write_text(kind, text)
-                case media:
-                    self._write_media(media)
+                case _Media(content):
+                    self._write_media(content)
 
     def _advance(self, call: Call) -> None:
         """Write what is known of the call that is written now."""
