@@ -19,10 +19,19 @@ WHERE entry_id > last;
 SELECT entries.id, request_id FROM entries JOIN requests ON requests.id = request_id
 WHERE kind = 'charge' AND charge_id IS NOT entries.id;
 
--- Sums by day are those of the requests. PostgreSQL looks at the requests, whose keys may be missing there.
---: account {0}: requests of it used key {1}, which is another account's
-SELECT DISTINCT daily.account_id, key_id FROM daily JOIN keys ON keys.id = key_id
-WHERE keys.account_id <> daily.account_id;
+-- Sums by day, which are those of the requests, tell the keys of each account without a look at every request.
+--: account {0}: requests of it, such as {2}, used key {1}, which is another account's
+SELECT account_id, key_id, coalesce(
+    (
+        SELECT min(id) FROM calls_by_account AS called
+        WHERE called.account_id = used.account_id AND called.key_id = used.key_id
+    ),
+    'those no longer kept'
+)
+FROM (
+    SELECT DISTINCT daily.account_id, key_id FROM daily JOIN keys ON keys.id = key_id
+    WHERE keys.account_id <> daily.account_id
+) AS used;
 
 --: request {0}: it is not in calls_by_account, or has another key or model there
 SELECT requests.id FROM requests LEFT JOIN calls_by_account AS called
@@ -30,7 +39,7 @@ SELECT requests.id FROM requests LEFT JOIN calls_by_account AS called
 WHERE (called.key_id, called.model) IS NOT (requests.key_id, requests.model)
     AND requests.id NOT IN (SELECT id FROM unfolded);
 
--- Each request has one there, so more are those of wrong accounts.
+-- Each request has one there once it is folded, or sooner, so more are those of wrong accounts.
 --: calls_by_account: it has {0} calls, and there are {1}
 SELECT filed, calls
 FROM (
