@@ -189,10 +189,11 @@ async def run_large(call: Call, function: Callable[[], Result]) -> Result:
 async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request where parsing delays no other one. Raises BodyTooLarge, BadRequest."""
     size = len(body)
-    # Each value takes a byte at least. Commas inside strings count, too: telling them apart would take as
-    # long as parsing.
-    may_have_many = LOOP_VALUES < size <= LOOP_BYTES
-    if is_large(size, jsonbytes.bound_elements(body) if may_have_many else 0):
+    # Commas inside strings count, too: telling them apart would take as long as parsing.
+    if size > LOOP_BYTES or (
+        size > LOOP_VALUES  # each value takes a byte at least
+        and jsonbytes.bound_elements(body) > LOOP_VALUES
+    ):
         request = await run_large(call, partial(parse_large, dialect, body))
     else:
         request = dialect.parse_request(body)

@@ -153,7 +153,8 @@ class Relay:
         try:
             # Events that came in one read with the end of the body, or with its failure, have not been
             # sent: nobody called `unblock` in between. They are sent before the ending is chosen,
-            # because it depends on whether anything was delivered.
+            # because it depends on whether anything was delivered. `begin` does nothing without a stream, too:
+            # not to call it saves JSON replies a coroutine.
             if self.life.pipeline is not None and self._delivery is not None:
                 await self._delivery.begin()
         except GatewayError as failure:
