@@ -168,7 +168,8 @@ class Delivery:
         json.write(data)
         size = json.tell()
         if size > LOOP_VALUES:
-            self._values += bound_elements(data if self._values else json.getvalue())
+            was_counted = size - len(data) > LOOP_VALUES
+            self._values += bound_elements(data if was_counted else json.getvalue())
         if size > self._most_bytes:
             self._reply = refuse_large(json.getvalue(), self._context)
             assert self._reply.failure is not None

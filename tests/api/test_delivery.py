@@ -136,6 +136,21 @@ async def test_the_hold_is_raised_before_the_head_leaves() -> None:
     assert scene.delivery.complete
 
 
+async def test_values_are_counted_once_in_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in text without a mark of one, such as a page: to count all so far anew would take quadratic time."""
+    counted = list[int]()
+
+    def count(data: bytes) -> int:
+        counted.append(len(data))
+        return 0
+
+    monkeypatch.setattr("gateway.api.delivery.bound_elements", count)
+    scene = Scene((), stream=False)
+    for size in (2000, 2000, 3000, 3000):
+        scene.delivery.receive(b"x" * size)
+    assert counted == [4000, 3000, 3000]
+
+
 async def test_comments_before_the_first_event_are_dropped() -> None:
     scene = Scene((b": wait\n\n", BEGIN, b": wait\n\n", END + DONE))
     await scene.run()
