@@ -29,6 +29,8 @@ from gateway.upstream.dial import make_tls
 from gateway.upstream.resolver import Resolver
 
 SIGNATURE: Final = "x-gateway-signature"
+SECRET_BYTES: Final = 32
+"""Random bytes of a holder's signing secret: as many as the hash has."""
 LIMIT_SECONDS: Final = 10.0
 """Time for a whole delivery. A receiver that needs more should queue what it gets; a command is killed
 with its whole process group."""

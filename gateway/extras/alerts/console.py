@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.base.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.extras.alerts.book import AlertBook
-from gateway.extras.alerts.channels import check_holder_url
+from gateway.extras.alerts.channels import SECRET_BYTES, check_holder_url
 from gateway.extras.alerts.records import ALERT, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.console.additions import Addition
@@ -28,8 +28,6 @@ ADDITION: Final = Addition(
     find_low_balance_nano=_find_low_balance_nano,
 )
 
-SECRET_BYTES: Final = 32
-"""Random bytes of a signing secret: as many as the hash has."""
 OWN_LATEST: Final = 5
 """Alerts that a holder is shown: whether the last ones arrived."""
 
