@@ -19,7 +19,7 @@ def main() -> int:
 
 
 def _write_version() -> bool:
-    """Return False if stdout is closed or full: the verbs' way of writing says so."""
+    """Write the version. Return False if stdout is closed or full; the usual path then tells the error."""
     from gateway.base.process import describe_version
     from gateway.ledger.versions import VERSION
 

@@ -11,7 +11,7 @@ import os
 import pwd
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -148,6 +148,9 @@ def _find_user_name(user_id: int) -> str:
 
 
 _FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_MISLED: Final = frozenset(
+    {errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
+)
 FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (NotFound, ExitCode.NOT_FOUND),
     (Refused, ExitCode.FAILED),
@@ -170,9 +173,8 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except OSError as error:
-        if (
-            error.filename is None
-        ):  # it may be stdout itself that failed, so nothing more goes there
+        # It may be stdout itself that failed, so nothing more goes there.
+        if error.filename is None:
             _silence(output.out)
         if not isinstance(error, BrokenPipeError):  # `head` and the like close the pipe on purpose
             output.say(f"{PROGRAM}: {_describe(error)}")
@@ -206,16 +208,24 @@ def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> in
 def _describe(error: OSError) -> str:
     """Name the file, and what is in the way or else the system's own words."""
     if not isinstance(error.filename, str):
-        return f"{error.strerror}"
+        return "stdout is closed" if error.errno == errno.EBADF else f"{error.strerror}"
     path = Path(error.filename)
+    return f"{path}: {_find_reason(path, error.errno) or error.strerror}"
+
+
+def _find_reason(path: Path, number: int | None) -> str | None:
+    """Return what is in the way of a file; None if the error is not about its path, as on a full disk."""
+    if number not in _FORBIDDEN | _MISLED:
+        return None
+    if number != errno.EISDIR and os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises errors
+        path /= "file"  # a folder that is used as one is looked at as by whoever makes a file in it
     reason = find_obstacle(path, READ)
-    if error.errno in _FORBIDDEN:  # a write is not what failed if the file is only missing
-        reason = reason or find_obstacle(path, WRITE)
-    return f"{path}: {reason or error.strerror}"
+    # Only a refusal can be about writing; a missing file is not one.
+    return reason or (find_obstacle(path, WRITE) if number in _FORBIDDEN else None)
 
 
 def _open_closed() -> TextIO:
-    """Return a stream in place of a closed stdout, which fails as it does on a full disk.
+    """Return a stream in place of a closed stdout. To write to it fails, as "Bad file descriptor".
 
     A key that is shown only once must not vanish as if it had been written.
     """
@@ -227,7 +237,8 @@ def _tolerant(stream: TextIO | None) -> TextIO:
     if stream is None:
         return Path(os.devnull).open("w")
     if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
+        with suppress(OSError):  # what was written before does not fit; the command's end tells it
+            stream.reconfigure(errors="backslashreplace")
     return stream
 
 

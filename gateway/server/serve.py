@@ -265,7 +265,7 @@ def _announce(
 ) -> None:
     """Log providers that are off, what may not be meant, addresses and number of models.
 
-    The last line is sent to systemd, too.
+    The last line is sent to systemd, too. A gateway that drains skips it.
     """
     for provider in config.providers.values():
         if provider.off is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pwd
@@ -126,22 +127,24 @@ def test_a_full_disk_behind_stdout_is_no_traceback(cli: Cli, alice: str) -> None
     )
 
 
-@each_row(("is_full", "reason"), [(True, "No space left on device"), (False, "Bad file desc")])
+@each_row(("is_full", "reason"), [(True, "No space left on device"), (False, "stdout is closed")])
 @each_row("words", [["--version"], ["--help"], ["key", "--help"], ["key", "list"]])
 def test_what_cannot_be_written_is_no_success(
     cli: Cli, alice: str, is_full: bool, reason: str, words: Sequence[str]
 ) -> None:
     """Python itself has no stdout if a shell closed it, as by `>&-`."""
     assert alice
-    full, err = Path("/dev/full"), io.StringIO()
-    with suppress(OSError), full.open("w") as out, pytest.MonkeyPatch.context() as patch:
+    out, err = Path("/dev/full").open("w"), io.StringIO()  # noqa: SIM115 - closed below, as it fails
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", out if is_full else None)
         patch.setattr("sys.stderr", err)
         patch.setattr("sys.argv", ["gateway", *words])
         patch.setenv("GATEWAY_CONFIG", str(cli.config))
         assert __main__.main() == ExitCode.FAILED
-        assert err.getvalue().startswith(f"python -m gateway: {reason}")
+        assert err.getvalue().startswith(f"python -m gateway: {reason}\n")
         sys.stdout.close()
+    with suppress(OSError):
+        out.close()
 
 
 def test_a_file_that_has_no_room_is_not_left_half_written(cli: Cli) -> None:
@@ -155,6 +158,43 @@ def test_a_file_that_has_no_room_is_not_left_half_written(cli: Cli) -> None:
     assert answer.err == f"python -m gateway: {new}: cannot be written: File too large\n"
     assert (answer.code, new.exists()) == (ExitCode.FAILED, False)
     cli.done("init", str(new))
+
+
+@each_row("number", [errno.EMFILE, errno.ENOSPC, errno.EIO])
+def test_an_error_that_no_path_explains_keeps_the_systems_words(cli: Cli, number: int) -> None:
+    """The path is a folder, which would be told to whoever names one where a file belongs."""
+
+    def fail(_: object) -> None:
+        raise OSError(number, os.strerror(number), str(cli.folder))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gateway.cli.command.parse", fail)
+        answer = cli.run("check")
+    assert answer.err == f"python -m gateway: {cli.folder}: {os.strerror(number)}\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+def test_a_folder_that_cannot_be_read_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """`backup` lists it for what a killed one left, or opens it to keep the new name on the disk."""
+    nobody = pwd.getpwnam("nobody").pw_uid
+    with tempfile.TemporaryDirectory() as folder:
+        cli = make_cli(Path(folder), capsys)
+        cli.done("account", "add", "alice")
+        target = cli.folder / "backups"
+        target.mkdir()
+        for path in (cli.folder, *cli.folder.iterdir()):
+            os.chown(path, nobody, -1)
+        target.chmod(0o300)
+        os.seteuid(nobody)
+        try:
+            answer = cli.run("backup", str(target / "copy.db"))
+        finally:
+            os.seteuid(0)
+    assert answer.code == ExitCode.FAILED
+    assert answer.err == (
+        f"python -m gateway: {target}: the folder {target} has a mode that forbids it;"
+        f" type `chmod u+rwX {target}`\n"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
