@@ -125,7 +125,7 @@ def _has_host(parts: SplitResult, *schemes: str) -> bool:
     return parts.scheme in schemes and parts.port != 0 and host != ""
 
 
-_ELSEWHERE = re.compile(r"\w+://|(?:env|file|command):", re.ASCII)
+_ELSEWHERE = re.compile(r"\s*(?:[\w+.-]+://|(?:env|file|command):)", re.ASCII | re.IGNORECASE)
 
 
 def database_file(value: object) -> str:
@@ -133,8 +133,8 @@ def database_file(value: object) -> str:
     path = text(value)
     if _ELSEWHERE.match(path):
         raise ValueError(
-            'must be the path of a file, such as "gateway.db"; what names a database of PostgreSQL'
-            " belongs in url"
+            'must be the path of a file itself, such as "gateway.db", and is read from no variable'
+            " or file; the address of a PostgreSQL database belongs in url"
         )
     return path
 
