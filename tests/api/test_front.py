@@ -13,12 +13,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from gateway.api.aiohttp_insides import KEPT_HEAD_BYTES
 from gateway.api.bodies import defer_continue
 from gateway.api.call import Call
 from gateway.api.front import make_front, render_error
 from gateway.api.paths import UNSERVED, explain_path, refuse_method
 from gateway.api.routes import add_api, make_routes
 from gateway.api.state import MAX_FAILURES, Gateway
+from gateway.api.wire import choose_caller
 from gateway.base.errors import GatewayError, InternalError, InvalidKey, MethodNotAllowed, NotFound
 from gateway.dialects.wire.base import Caller
 from tests.support import client
@@ -27,8 +29,6 @@ from tests.support.formats import CALLERS
 from tests.support.records import make_call
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-
-HEAD_BYTES: Final = 16 << 10
 
 
 def render(error: GatewayError, dialect: str = "chat") -> tuple[Call, web.Response]:
@@ -153,7 +153,6 @@ async def test_a_callers_own_path_goes_by_no_header(caller: Caller) -> None:
 
 SECRET: Final = b"sk-ru-not-to-be-told"
 HOST: Final = b"Host: x\r\n"
-LONG: Final = b"a" * 9000
 MESSAGES: Final = b"POST /v1/messages?" + SECRET
 
 
@@ -175,6 +174,13 @@ async def test_the_dialect_is_that_of_the_path(stage: Stage, pieces: tuple[bytes
                 call.status = 0
         await call.send(pieces[-1])
         check_messages_error(await call.read_all(), 400, "invalid_request_error")
+
+
+def test_the_dialect_of_a_head_that_is_kept_in_part_is_that_of_its_path() -> None:
+    """A head without an end is not kept beyond its first bytes."""
+    head = b"GET /v1/messages/" + b"a" * (16 << 10)
+    for most in (KEPT_HEAD_BYTES, len(head)):
+        assert choose_caller(head[:most]).name == "messages"
 
 
 def test_the_latest_failures_are_kept() -> None:

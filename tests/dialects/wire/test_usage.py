@@ -279,10 +279,3 @@ def test_searches_that_a_broken_stream_did_not_count_are_counted() -> None:
         pipeline = MESSAGES.open_stream(make_context(usage=True))
         pipeline.feed(frame(start(input_tokens=10, output_tokens=1, **used), found, found))
         assert pipeline.measure().tool_calls == {"web_search": 2}
-
-
-def call(arguments: Any) -> Json:
-    return {"function": {"name": "f", "arguments": arguments}}
-
-
-THOUGHT: Final = {"type": "thinking", "thinking": [{"type": "text", "text": "abc"}]}

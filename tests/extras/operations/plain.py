@@ -10,10 +10,13 @@ from gateway.extras.operations.health import Pause
 from tests.extras.operations.test_health import see
 
 
-def judge(hour: list[int], latest: list[int] | None = None, pause: list[Any] | None = None) -> str:
-    """Judge by calls and failures of an hour, and of the latest ten minutes if these differ."""
-    seen = see(CallSums(*hour), None if latest is None else CallSums(*latest))
+def judge(
+    hour: list[int] | None, latest: list[int] | None = None, pause: list[Any] | None = None
+) -> str:
+    """Judge by calls and failures of an hour, and of the latest ten minutes if these differ; null: by nothing."""
+    recent = None if latest is None else CallSums(*latest)
+    seen = [] if hour is None else [see(CallSums(*hour), recent)]
     rests = None if pause is None else Pause(*pause)
-    judged = health.judge([seen], rests)
-    assert health.judge([seen], rests, is_off=True).state == "off"
+    judged = health.judge(seen, rests)
+    assert health.judge(seen, rests, is_off=True).state == "off"
     return f"{judged.state}: {judged.words}"
