@@ -120,7 +120,10 @@ def _advise(error: OSError) -> str:
     """Say what to do about an address that cannot be bound."""
     match error.errno:
         case errno.EADDRINUSE:
-            return "another program listens there; stop it, or set [server] port in gateway.toml"
+            return (
+                "another program, or another table of gateway.toml, listens there; stop the program,"
+                " or set [server] port in gateway.toml"
+            )
         case errno.EACCES:
             return (
                 "ports below 1024 are for root alone; set [server] port in gateway.toml, or let"

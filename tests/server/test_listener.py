@@ -198,7 +198,7 @@ async def test_an_address_in_use_is_said_with_what_to_do(tmp_path: Path) -> None
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
-            CannotListen, match=rf"127.0.0.1:{port}: .*stop it, or set \[server\] port"
+            CannotListen, match=rf"127.0.0.1:{port}: .*stop the program, or set \[server\] port"
         ):
             async with listening(configure(tmp_path, port)):
                 pass

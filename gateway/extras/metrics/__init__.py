@@ -17,22 +17,13 @@ from typing import TYPE_CHECKING
 from gateway.extension import Extra, Started, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gateway.api.state import Gateway
-    from gateway.config.secrets import ReadTable
 
 
 def _find_settings() -> type:
     from gateway.extras.metrics.settings import Metrics
 
     return Metrics
-
-
-def _finish(table: ReadTable) -> Mapping[str, object]:
-    from gateway.extras.metrics.settings import finish
-
-    return finish(table)
 
 
 def _start(gateway: Gateway) -> Started:
@@ -54,7 +45,7 @@ def _add_to_console() -> object:
 
 
 EXTRA = Extra(
-    tables={"metrics": Table(_find_settings, finish=_finish, fixed="metrics.listen")},
+    tables={"metrics": Table(_find_settings, fixed="metrics.listen")},
     words={"dashboard": "Write a dashboard for Grafana, of what GET /metrics tells."},
     adds={"console": _add_to_console},
     start=_start,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from gateway.base.addresses import list_reachable
 from gateway.config.reader import Setting, show
 from gateway.config.scalars import text
-from gateway.config.secrets import ReadTable
 from gateway.config.values import MAX_PORT
 
 
@@ -30,13 +27,3 @@ def address(value: object) -> tuple[str, int]:
 class Metrics:
     listen: Annotated[tuple[str, int] | None, Setting(address, None)]
     """Host and port; None means off."""
-
-
-def finish(table: ReadTable) -> Mapping[str, object]:
-    """Refuse the address of [server]: the start would blame another program. Raises ConfigError."""
-    listen, server = table.values["listen"], table.others.get("server")
-    if listen is not None and server is not None and listen[1] == server["port"]:
-        ours, callers = (list_reachable(host) for host in (listen[0], server["host"]))
-        if set(ours) & set(callers):
-            raise table.place.error("listen", "is the address of [server]; take another port")
-    return table.values

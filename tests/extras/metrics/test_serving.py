@@ -71,6 +71,15 @@ async def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
     assert "set [metrics] listen in gateway.toml" in ended.err
 
 
+async def test_the_address_of_callers_blames_no_program_alone(tmp_path: Path) -> None:
+    """The file is valid: where systemd passes sockets, the address of [server] is not used."""
+    other = GatewayProcess(tmp_path, port := free_port())
+    other.config.write_text(f'[server]\nport = {port}\n[metrics]\nlisten = "127.0.0.1:{port}"\n')
+    ended = await other.run_apart("serve")
+    assert ended.code == ExitCode.UNAVAILABLE
+    assert "another program, or another table of gateway.toml, listens there" in ended.err
+
+
 def read_families() -> dict[str, str]:
     return dict(NAME.findall(Metrics().freeze(make_gateway())()))
 
