@@ -482,13 +482,15 @@ async def test_what_a_packer_flushes_is_handed_over_at_once() -> None:
 @each_row("packed", [pack(bytes(64 << 20)), pack(b"") * 20_000 + pack(bytes(64 << 20))])
 async def test_a_bomb_costs_what_its_receiver_takes(packed: bytes) -> None:
     """It is unpacked in steps: others have their turns, a full receiver is waited for, a refusal ends it."""
-    connection = make_started(Wire(), taker := Taker(full=True), PACKED)
+    connection = make_started(wire := Wire(), taker := Taker(full=True), PACKED)
     delivery = await begin_delivery(connection)
     began = time.process_time()
     connection.data_received(chunked(packed))
     assert time.process_time() - began < 0.25
     await asyncio.wait_for(taker.asked.wait(), SECONDS)
     assert [*map(len, taker.pieces)] == [STEP_BYTES]
+    connection.data_received(chunked(bytes(PART_BYTES)))
+    assert not wire.reads, "what waits is more than a part"
     taker.room.set()
     turns = 0
     while len(taker.pieces) < 8192:
