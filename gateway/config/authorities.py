@@ -58,10 +58,13 @@ def _read_certificates(path: Path, name: str) -> str:
     import ssl  # here, as commands that connect to nobody need no TLS
 
     try:
-        content = path.read_bytes()
+        is_pipe = path.is_fifo()
+        content = b"" if is_pipe else path.read_bytes()
     except OSError as error:
         reason = None if name == HIDDEN else find_obstacle(path, READ)
         raise ValueError(f"cannot be read from {name}: {reason or error.strerror}") from error
+    if is_pipe:  # nobody may ever write to it, and a reload reads it again
+        raise ValueError(f"must be an ordinary file, and {name} is a pipe")
     found = "\n".join(_CERTIFICATE.findall(content.decode("latin-1")))
     if not found:
         convert = f": openssl x509 -inform der -in {name} -out FILE" if content[:2] == _DER else ""

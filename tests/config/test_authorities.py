@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from gateway.config.records import Provider
 from gateway.upstream.dial import InsecureConnection
 from gateway.upstream.forwarder import HttpForwarder
-from tests.support.settings import OPENAI, load
+from tests.support.settings import OPENAI, load, refusal
 from tests.support.tls import LEAF, MIDDLE, ROOT, serve_tls
 
 WORDS = "# Firmenroot Zürich\n"
@@ -60,3 +61,10 @@ def test_other_certificates_in_a_file_are_a_change_to_a_reload(tmp_path: Path) -
     first, second = (read_provider(tmp_path, "https://a.test", one, None) for one in (ROOT, LEAF))
     assert first != second
     assert "BEGIN" not in repr(first)
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    """A start would wait until somebody writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+    told = refusal(tmp_path, '[server]\nca_file = "pipe"\n')
+    assert "ca_file: must be an ordinary file, and pipe is a pipe" in told
