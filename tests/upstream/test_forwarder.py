@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -167,6 +168,15 @@ async def test_a_refusal_whose_text_stalls_leaves_other_routes_to_be_tried(
     ticker.remove(attempt)
     assert refused.value.next_route
     assert attempt.life.ended_by is None
+
+
+async def test_a_refusal_that_is_too_long_tells_its_message(way: Way) -> None:
+    """FastAPI repeats the request; no more than 64 KiB are read."""
+    text = json.dumps({"detail": [{"input": {"message": "theirs"}, "msg": "said"}, "x" * 100_000]})
+    length = b"Content-Length: %d\r\n\r\n" % len(text)
+    way.scripted.play([head(422) + length + text.encode()])
+    with pytest.raises(BadRequest, match=r"^said"):
+        await way.ask()
 
 
 async def test_an_end_that_comes_late_does_not_touch_the_next_request(way: Way) -> None:
