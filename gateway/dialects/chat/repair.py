@@ -15,12 +15,11 @@ content, and its last chunk (empty delta and finish_reason). Merged chunks are s
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
 from operator import is_, is_not
 from typing import Final
 
 from gateway.base.money import Tokens
-from gateway.dialects.chat.content import CallRepair, fill_calls
+from gateway.dialects.chat.content import CallRepair
 from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import get_list
@@ -112,75 +111,6 @@ def repair_message(message: Json, context: ReplyContext, *, passes: bool = False
             fixes["tool_calls"] = fixed
             message = _without(message, {"function_call"})
     return {**message, **fixes} if fixes else message
-
-
-_GROWING: Final = (
-    "content", "reasoning_content", "reasoning", "refusal", "tool_calls", "annotations", "images",
-)  # fmt: skip
-"""Members of a message that the next message may go on with, or repeat."""
-_COMPARED: Final[dict[type, int]] = {str: 1000, list: 1}
-"""How much of such a member is kept to see whether it is repeated: characters of a text, and items, which may
-be large. What begins alike and is no shorter repeats it."""
-
-
-@dataclass(slots=True)
-class _Before:
-    """The messages of a choice so far: how their members begin, and the lengths of these."""
-
-    begins: Json = field(default_factory=dict)
-    lengths: dict[str, int] = field(default_factory=dict)
-
-
-class WholeMessages:
-    """Messages in the chunks of a stream, read as deltas: some servers send a whole reply as an event.
-
-    Others send several of them, each with more of the reply, or with all of it so far.
-    """
-
-    __slots__ = ("_before",)
-
-    def __init__(self) -> None:
-        self._before: dict[int, _Before] = {}
-        """The messages that were read, by the choice that had nothing else so far."""
-
-    def take(self, chunk: Json, started: Container[int]) -> Json:
-        """Return a chunk with deltas for messages; `started`: the choices of chunks before it."""
-        choices: list[object] = []
-        for position, one in enumerate(get_list(chunk, "choices")):
-            choice = one
-            if type(one) is dict:
-                index = one.get("index")
-                index = index if type(index) is int else position
-                if type(one.get("delta")) is dict:
-                    self._before.pop(index, None)
-                # Behind deltas it repeats them.
-                elif type(one.get("message")) is dict and (
-                    index in self._before or index not in started
-                ):
-                    before = self._before.setdefault(index, _Before())
-                    choice = {**one, "delta": _cut_repeated(fill_calls(one["message"]), before)}
-                    del choice["message"]
-            choices.append(choice)
-        return {**chunk, "choices": choices} if choices else chunk
-
-
-def _cut_repeated(message: Json, before: _Before) -> Json:
-    """Return what a message adds to those before it, and note it there."""
-    added = {**message}
-    for key in _GROWING:
-        if type(message.get(key)) not in _COMPARED:
-            continue
-        value = message[key]
-        if type(before.begins.get(key)) is not type(value):
-            before.begins[key], before.lengths[key] = value[:0], 0
-        begin = before.begins[key]
-        if len(value) >= before.lengths[key] and value[: len(begin)] == begin:
-            added[key] = value[before.lengths[key] :]
-        before.lengths[key] += len(added[key])
-        before.begins[key] = begin + added[key][: _COMPARED[type(value)] - len(begin)]
-        if value and not added[key]:
-            del added[key]
-    return added
 
 
 def _open_calls(context: ReplyContext, *, passes: bool) -> CallRepair:

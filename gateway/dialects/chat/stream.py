@@ -12,14 +12,13 @@ from typing import Final
 from gateway.base.errors import UpstreamError
 from gateway.base.prices import name_tier
 from gateway.base.usage import Expected, Reported, merge_reports
-from gateway.dialects.chat.content import carries, count_choices_text
+from gateway.dialects.chat.content import carries, count_choices_text, fill_calls
 from gateway.dialects.chat.repair import (
     CHUNK_OBJECT,
     EMPTY,
     ID_PREFIX,
     REPLY_OBJECT,
     ChunkRepair,
-    WholeMessages,
     repair_message,
 )
 from gateway.dialects.wire.failures import check_error
@@ -69,7 +68,7 @@ def read_choice(reply: Json, context: ReplyContext) -> tuple[Json, Json]:
 class ChatReader(EventReader):
     """An `EventReader` of chunks. It ends with `[DONE]`."""
 
-    __slots__ = ("_first", "_messages", "_n", "_tier", "repair")
+    __slots__ = ("_first", "_n", "_taken", "_tier", "repair")
 
     kind = CHUNK_OBJECT
     """The `object` of its chunks."""
@@ -79,7 +78,8 @@ class ChatReader(EventReader):
         self.repair = ChunkRepair(context)
         self._n = context.request.n
         self._first: Json | None = None
-        self._messages: WholeMessages | None = None
+        self._taken: set[int] = set()
+        """The choices with messages that were read as deltas."""
         self._tier = ""
 
     @property
@@ -98,9 +98,8 @@ class ChatReader(EventReader):
 
     def _read_object(self, chunk: Json, name: str) -> Json:
         check_error(chunk, name)
-        if chunk.get("object") == REPLY_OBJECT or self._messages is not None:
-            self._messages = self._messages or WholeMessages()
-            chunk = self._messages.take(chunk, self.repair.started)
+        if chunk.get("object") == REPLY_OBJECT or self._taken:
+            chunk = self._take_messages(chunk)
         self.begun = self.begun or dict in map(type, get_list(chunk, "choices"))
         if self._first is None and self.begun:
             self._first = chunk
@@ -108,6 +107,24 @@ class ChatReader(EventReader):
             self.usage = merge_reports(self.usage, told)
         self._tier = name_tier(chunk.get("service_tier")) or self._tier
         return chunk
+
+    def _take_messages(self, chunk: Json) -> Json:
+        """Read messages as deltas: some servers send a whole reply as an event, others several parts of one."""
+        choices: list[object] = []
+        for position, one in enumerate(get_list(chunk, "choices")):
+            choice = one
+            if type(one) is dict:
+                index = one.get("index")
+                index = index if type(index) is int else position
+                is_new = index in self._taken or index not in self.repair.started
+                if type(one.get("delta")) is dict:
+                    self._taken.discard(index)
+                elif type(one.get("message")) is dict and is_new:  # behind deltas it repeats them
+                    self._taken.add(index)
+                    choice = {**one, "delta": fill_calls(one["message"])}
+                    del choice["message"]
+            choices.append(choice)
+        return {**chunk, "choices": choices} if choices else chunk
 
     def maybe_probe(self, event: Json) -> Probed | None:
         """See `EventReader`: no call, which may move to another index, and nothing at an end or behind it."""
