@@ -155,44 +155,20 @@ def map_status(
 
 
 def _read_cut(body: bytes) -> object:
-    """Read the message of an error's body that was cut; it may be cut, too.
+    """Find the message, be it cut or whole, in the body of an error that was cut.
 
-    FastAPI repeats the whole request behind each message, so such a body is longer than what is read of it.
+    FastAPI repeats the request behind each message, so such a body is longer than what is read of it. In front
+    of the message a request would be taken for it, so nothing is looked for behind one.
     """
-    closing, begin = b"", 0
-    for _ in range(MAX_BRACKETS):
-        end = _match_end(_FLAT, body, begin)
-        mark = body[end : end + 1]
-        if mark in _CLOSING:
-            closing = _CLOSING[mark] + closing
-        elif mark in _CLOSING.values():
-            closing = closing[1:]
-        else:
-            break
-        begin = end + 1
-    else:
+    if body.lstrip()[:1] not in (b"{", b"["):
         return None
-    text = body[: _match_end(_OPEN_STRING, body, end)] + b'"' if mark else body
-    told = maybe_loads(text + closing)
-    if told is None:  # the last member has no value yet
-        flat = _STRING.sub(lambda found: bytes(len(found[0])), body[begin:end])
-        told = maybe_loads(body[: begin + max(flat.rfind(b","), 0)] + closing)
-    # A code may be cut, too.
-    return {"message": read_error(told).message}
+    request = _REQUEST.search(body)
+    found = _MESSAGE.search(body, 0, request.start() if request else len(body))
+    return {"message": maybe_loads(b'"%b"' % found[1])} if found else None
 
 
-def _match_end(pattern: re.Pattern[bytes], body: bytes, begin: int) -> int:
-    found = pattern.match(body, begin)
-    return begin if found is None else found.end()
-
-
-MAX_BRACKETS: Final = 10_000
-"""Brackets that are read of an error that was cut: they take 10 ms."""
-_STRING: Final = re.compile(rb'"%b"' % STRING)
-_OPEN_STRING: Final = re.compile(rb'"%b' % STRING)
-_FLAT: Final = re.compile(rb'(?:[^"\[\]{}]++|"%b")*+' % STRING)
-"""Matches what stands between brackets."""
-_CLOSING: Final = {b"[": b"]", b"{": b"}"}
+_REQUEST: Final = re.compile(rb'"(?:input|body|messages|prompt)"\s*+:')
+_MESSAGE: Final = re.compile(rb'"(?:message|msg|detail|error)"\s*+:\s*+"(%b)' % STRING)
 
 
 def _name(error: GatewayError, fault: ErrorText, kind: Kind | None) -> GatewayError:
