@@ -263,9 +263,10 @@ class Pool:
         while self._idle:
             # The provider is least likely to have closed the latest one, and the others can expire.
             connection, until = self._idle.popitem()
-            if connection.usable and time.monotonic() < until:
+            # Bytes that wait on it belong to no request: the next one would take them for its answer.
+            if connection.usable and connection.awaits_provider and time.monotonic() < until:
                 return connection
-            connection.close()  # kept for too long: this process did not run in time
+            connection.close()  # also one kept for too long, as this process did not run in time
         return None
 
     def put(self, connection: Connection) -> None:

@@ -314,6 +314,7 @@ class Kept:
     """An idle connection."""
 
     usable: bool = True
+    awaits_provider: bool = True
     closed: bool = False
 
     def close(self) -> None:
@@ -337,11 +338,14 @@ async def test_the_connection_used_last_serves_first() -> None:
 
 
 async def test_one_that_cannot_serve_is_passed_over() -> None:
+    """Such as one with bytes that came unasked and wait for their turn: they are no answer."""
     pool, good, bad, lost = Pool(Dialer(URL_, 5)), Kept(), Kept(usable=False), Kept()
-    put(pool, good, bad, lost)
+    unasked = Kept(awaits_provider=False)
+    put(pool, good, bad, unasked, lost)
     pool.discard(cast("Connection", lost))
     pool.discard(cast("Connection", lost))
     assert get(pool) is good
+    assert unasked.closed
     pool.close()
 
 
