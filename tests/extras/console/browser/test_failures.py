@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from gateway.extras.observations.book import ObservationBook
-from tests.extras.console.browser.kit import Site, go, wait_for_title
+from tests.extras.console.browser.kit import Site, go, settle, wait_for_title
 from tests.extras.console.kit import API, Console
 from tests.support.process import GatewayProcess
 from tests.support.rows import each_row
@@ -27,6 +27,7 @@ INNARDS: Final = ("Traceback", "sqlite", "Error:", ".py", "undefined", "[object"
 
 async def assert_friendly(page: Page) -> None:
     """Check for a sentence and a way to go on, without internal details."""
+    await settle(page)
     await wait_for_title(page, FAILED)
     text = await page.inner_text("main")
     assert [one for one in INNARDS if one in text] == []

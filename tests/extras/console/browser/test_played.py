@@ -184,6 +184,11 @@ class Stage:
             places.append(focused["place"])
         return "as read" if places == sorted(places) else f"other: {places}"
 
+    async def wait_for_no_dialog(self, _: str) -> None:
+        """Wait until no dialog is open, and the page that it changed is drawn anew."""
+        await expect(self.page.locator("dialog")).to_have_count(0)
+        await settle(self.page)
+
     async def read_rows(self, words: str) -> str:
         caption, _, columns = words.partition(" | ")
         rows = await read_table(self.page, caption)
@@ -240,7 +245,7 @@ VERBS: Final[dict[str, Callable[[Stage, str], Awaitable[object]]]] = {
     "lose": Stage.lose,
     "title": lambda stage, title: wait_for_title(stage.page, title),
     "dialog": lambda stage, name: stage.page.get_by_role("dialog", name=name).wait_for(),
-    "no dialog": lambda stage, _: expect(stage.page.locator("dialog")).to_have_count(0),
+    "no dialog": Stage.wait_for_no_dialog,
     "see": lambda stage, text: stage.text(text).wait_for(),
     "see none": lambda stage, text: expect(
         stage.page.locator("main, dialog").get_by_text(text)
