@@ -122,8 +122,6 @@ class FirstStartText:
     """Says what it does, as in "the link signs in as 'operator'"."""
     lets: str
     """Says what whoever finds it can do, as in "its link lets one sign in"."""
-    verb: str
-    """Makes another."""
 
 
 @dataclass(frozen=True, slots=True)

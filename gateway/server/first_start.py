@@ -18,7 +18,7 @@ from gateway.config.records import Config
 from gateway.extension import FirstStartText, find_extras
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import FIRST_START, Conflict
+from gateway.ledger.records import FIRST_START
 
 ACCOUNT: Final = "default"
 OPERATOR: Final = "operator"
@@ -29,64 +29,55 @@ class CannotShow(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstAccounts:
-    """The accounts that a first start opens."""
+class FirstStart:
+    """A first start that is done: its key was shown."""
 
     secret: str = field(repr=False)
     """The key of the ordinary account."""
-    others: Sequence[FirstStartText]
-    """Further texts, such as an extra's about the operator's account."""
+    shown: str
+    """Says where it was shown, for the log."""
 
 
-def make_first_accounts(config: Config, address: str) -> FirstAccounts | None:
-    """Create the accounts of a first start, of a gateway that listens at the address.
+def start_first(config: Config, address: str) -> FirstStart | None:
+    """Make the accounts of a gateway that listens at the address, and show once what opens them.
 
-    Return None if gateway.toml has no `demo_credit`, or if there are accounts: another gateway may
-    have its first start on the same database of PostgreSQL, and the later one makes nothing.
+    It is one transaction, so that a start that is killed, or cannot show the key, makes nothing: the next
+    one is the first. Return None if gateway.toml has no `demo_credit`, or if there are accounts: another
+    gateway may have had its first start on the same database of PostgreSQL. Raises CannotShow.
     """
     credit = config.billing.demo_credit_nano
     if credit is None:
         return None
-    with open_books(config.storage.location, create=True) as books:
+    with open_books(config.storage.location, create=True) as books, books.changing():
         books.actor = FIRST_START
         if books.accounts.find_names(None):
             return None
-        try:
-            books.accounts.create(OPERATOR, credit_nano=credit, operator=True)
-        # Another gateway's first start has come in between.
-        except Conflict:
-            return None
+        books.accounts.create(OPERATOR, credit_nano=credit, operator=True)
         books.accounts.create(ACCOUNT, credit_nano=credit)
         makers = [one.first_start for one in find_extras().values() if one.first_start is not None]
         others = [make(books, config, OPERATOR, _split(address)) for make in makers]
-        return FirstAccounts(keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret, others)
+        secret = keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret
+        return FirstStart(secret, _show(config, _describe(config, address, secret, others), others))
 
 
-def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> str:
-    """Show once what opens the accounts and return the line to log.
-
-    They go to the terminal if there is one, else to a file that only this user can read. Raises
-    CannotShow.
-    """
-    text = _describe(config, address, first)
+def _show(config: Config, text: str, others: Sequence[FirstStartText]) -> str:
+    """Show a text on the terminal if there is one, else in a file that only this user can read."""
+    made = f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made"
     # Otherwise stderr is a log, which others may read and which is kept.
     if sys.stderr.isatty():
         sys.stderr.write(text)
         sys.stderr.flush()
-        return f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made, and shown above"
+        return f"{made}, and shown above"
     path = find_key_file(config)
-    note = ", ".join(["its key lets anybody spend", *(one.lets for one in first.others)])
+    note = ", ".join(["its key lets anybody spend", *(one.lets for one in others)])
     try:
         _write_private(path, f"{text}Note what you need and delete this file: {note}.\n")
     except OSError as error:
-        verbs = [f"`key add {ACCOUNT}`", *(f"`{one.verb}`" for one in first.others)]
         raise CannotShow(
-            f"{path}: cannot be written: {error.strerror}. The key in it is lost; for others run"
-            f" {' and '.join(verbs)}"
+            f"{path}: cannot be written: {error.strerror}. It is to hold the key of the first start, which"
+            " has made nothing: see to the file, and start again"
         ) from error
-    return (
-        f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made; what opens them is in {path}"
-    )
+    return f"{made}; what opens them is in {path}"
 
 
 def find_key_file(config: Config) -> Path:
@@ -103,20 +94,20 @@ def find_key_file(config: Config) -> Path:
     return path.with_name(f"{path.name}.first-key")
 
 
-def _describe(config: Config, address: str, first: FirstAccounts) -> str:
+def _describe(config: Config, address: str, secret: str, others: Sequence[FirstStartText]) -> str:
     base_url = f"{make_local_url(*_split(address))}/v1"
     talkers = (one.id for one in config.active_models().values() if one.talks)
     model = next(talkers, "demo/echo")
     body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
-    shown = [f"the account '{ACCOUNT}' has this key", *(one.does for one in first.others)]
-    how_many = ("It is", "Both are", "All are")[min(len(first.others), 2)]
+    shown = [f"the account '{ACCOUNT}' has this key", *(one.does for one in others)]
+    how_many = ("It is", "Both are", "All are")[min(len(others), 2)]
     return (
         f"\nFirst start: {', and '.join(shown)}. {how_many} shown only once.\n\n"
         f"    base address  {base_url}\n"
-        f"    API key       {first.secret}\n"
-        f"{''.join(one.lines for one in first.others)}\n"
+        f"    API key       {secret}\n"
+        f"{''.join(one.lines for one in others)}\n"
         f"curl {base_url}/chat/completions \\\n"
-        f"  -H 'Authorization: Bearer {first.secret}' \\\n"
+        f"  -H 'Authorization: Bearer {secret}' \\\n"
         f"  -H 'Content-Type: application/json' \\\n"
         f"  -d '{body}'\n\n"
     )

@@ -38,12 +38,7 @@ from gateway.server.drain import (
     drain,
     wait_for_handlers,
 )
-from gateway.server.first_start import (
-    CannotShow,
-    find_key_file,
-    make_first_accounts,
-    show_first_accounts,
-)
+from gateway.server.first_start import CannotShow, find_key_file, start_first
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import AccessLog, LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
@@ -246,18 +241,18 @@ def _explain_end(ended: asyncio.Task[None]) -> str:
 
 
 async def _start_first(config: Config, ledger: ServingLedger, address: str) -> None:
-    """Make accounts if the ledger has none, and show the key once it works."""
+    """Make accounts if the ledger has none, and wait until their key works."""
     if any(ledger.accounts()):
         left = find_key_file(config)
         if left.exists():
             log.warning("%s holds a key in the clear: delete it", left)
         return
-    first = make_first_accounts(config, address)
+    first = start_first(config, address)
     if first is not None:
         # The books have another connection: memory gets the key by the next poll.
         while ledger.find_key(digest(first.secret)) is None:  # noqa: ASYNC110 - once in a lifetime
             await asyncio.sleep(0.01)
-        log.info("%s", show_first_accounts(config, address, first))
+        log.info("%s", first.shown)
 
 
 def _announce(

@@ -18,7 +18,6 @@ def show_link(books: Books, config: Config, account: str, local: tuple[str, int]
         lines=describe_link(link, config.server, local),
         does=f"the link signs in as '{account}'",
         lets="its link lets one sign in",
-        verb=f"account signin-link {account}",
     )
 
 
