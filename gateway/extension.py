@@ -196,6 +196,18 @@ class Extra:
     """Returns what it says of gateway.toml. Of one extra alone."""
     first_start: Callable[[Books, Config, str, tuple[str, int]], FirstStartText] | None = None
     """Opens the operator's account, by its name, on a gateway at this host and port."""
+    ways: Mapping[str, str] = field(default_factory=dict)
+    """How callers go on with it, by names in `WAYS`."""
+
+
+WAYS: Final = {
+    "places": "The API is under /v1",
+    "top_up": "Ask whoever runs this gateway to top it up.",
+    "raise_cap": "Use another key, or ask whoever runs this gateway.",
+    "make_key": "Ask whoever runs this gateway for another.",
+}
+"""How errors tell callers to go on. The `ways` of an extra stand in place of these: an offer of its own.
+`public_url`, or "", stands in place of `{}`."""
 
 
 @cache
@@ -221,6 +233,12 @@ def find_added(name: str) -> list[object]:
     """Return what other extras add to an extra."""
     extras = find_extras().values()
     return [extra.adds[name]() for extra in extras if name in extra.adds]
+
+
+def tell_way(name: str, public_url: str | None = None) -> str:
+    """Tell callers how to go on, by a name in `WAYS`."""
+    found = (one.ways[name] for one in find_extras().values() if name in one.ways)
+    return next(found, WAYS[name]).format(public_url or "")
 
 
 @cache

@@ -236,6 +236,16 @@ def test_an_extra_can_be_taken_away() -> None:
         assert speaks or name in SPEAK or not others & named, name
 
 
+def test_no_text_of_the_core_sends_people_to_an_extra() -> None:
+    """It may be missing: `Extra.ways` has what an extra offers instead."""
+    for name, path in MODULES.items():
+        nodes = [] if name.startswith("extras/") else walk(path)
+        prose = {id(one.value) for one in nodes if isinstance(one, ast.Expr)}
+        for one in nodes:
+            if isinstance(one, ast.Constant) and id(one) not in prose:
+                assert not re.search(r"\b(console|Grafana|Stripe)\b", str(one.value)), name
+
+
 def test_one_extra_gives_advice() -> None:
     """The first one would be asked alone."""
     assert sum(extra.advise is not None for extra in find_extras().values()) <= 1

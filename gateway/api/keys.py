@@ -29,6 +29,7 @@ from gateway.base.errors import (
 from gateway.base.money import format_amount
 from gateway.base.times import format_moment
 from gateway.config.records import Config
+from gateway.extension import tell_way
 from gateway.ledger.base import Key
 from gateway.ledger.budget_records import refuse_spent
 from gateway.ledger.key_records import EndedKey
@@ -190,18 +191,17 @@ def check_balance(call: Call, key: Key, now_ms: int) -> None:
 
 def _refuse_balance(config: Config, key: Key) -> InsufficientBalance:
     """Make the refusal of a key of which something is used up: name the first."""
-    currency, console = config.billing.currency, f"{config.server.public_url or ''}/console"
+    currency, url = config.billing.currency, config.server.public_url
     cap_nano = key.terms.cap_nano
     if key.account.balance_nano <= 0:
         return InsufficientBalance(
-            f"The balance is {format_amount(key.account.balance_nano)} {currency}. Top it up in the"
-            f" console under Billing ({console}/billing), or ask whoever runs this gateway."
+            f"The balance is {format_amount(key.account.balance_nano)} {currency}."
+            f" {tell_way('top_up', url)}"
         )
     if cap_nano is not None and key.spent_nano >= cap_nano:
         return InsufficientBalance(
             f"This key has spent {format_amount(key.spent_nano)} {currency} and may spend"
-            f" {format_amount(cap_nano)} {currency}. Raise its cap in the console under Keys"
-            f" ({console}/keys), or use another key."
+            f" {format_amount(cap_nano)} {currency}. {tell_way('raise_cap', url)}"
         )
     assert key.budget is not None
     return refuse_spent(key.budget, currency)
@@ -230,9 +230,8 @@ async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:
 def refuse_ended(key: EndedKey) -> InvalidKey:
     """Make the refusal of a key that has ended."""
     if key.revoked_ms is not None:
-        return InvalidKey(_HINT.format(f"was revoked on {format_moment(key.revoked_ms)}"))
-    assert key.expires_ms is not None
-    return InvalidKey(_HINT.format(f"expired on {format_moment(key.expires_ms)}"))
-
-
-_HINT: Final = "This key {} UTC. Make another in the console under Keys."
+        how = f"was revoked on {format_moment(key.revoked_ms)}"
+    else:
+        assert key.expires_ms is not None
+        how = f"expired on {format_moment(key.expires_ms)}"
+    return InvalidKey(f"This key {how} UTC. {tell_way('make_key')}")

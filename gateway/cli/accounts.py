@@ -191,7 +191,7 @@ def account_suspend(command: Command, name: str) -> None:
     books.wait_in_force()
     _tell_account(command, account, "suspended")
     if account.operator and not has_operator:
-        command.say("It was the last operator: nobody can manage accounts in the console now.")
+        command.say("It was the last operator: only commands can manage accounts now.")
 
 
 @verb("account resume", "account resume alice", _NAME)

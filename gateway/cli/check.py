@@ -64,7 +64,7 @@ def tell_check(command: Command, config: Config, look: Look = NO_LOOK) -> int:
     if is_served:
         command.say(
             "This is by the environment of this shell. The gateway that serves now has the one of"
-            " its start: `reload` and the console say which providers are off there."
+            " its start: `reload` says which providers are off there."
         )
     # A problem that prevents `serve` from starting outweighs an unusable provider.
     if obstacle:

@@ -54,7 +54,7 @@ def init(command: Command, file: Path | None) -> None:
         f"{target} is written. Its providers are on as soon as the environment variables that it"
         f" names are set, such as OPENAI_API_KEY. Next:\n"
         f"  {program} check    # says what is set\n"
-        f"  {program}          # serves; the first start prints a key and a link to the console"
+        f"  {program}          # serves; the first start shows what opens its accounts"
     )
 
 
@@ -77,7 +77,7 @@ def reload(command: Command) -> int:
     if answer is None:
         command.say(
             f"The gateway (process {pid}) was asked, but did not answer within"
-            f" {asking.WAIT_SECONDS:.0f} s. Its log and the console's page Health say more."
+            f" {asking.WAIT_SECONDS:.0f} s. Its log says more."
         )
         return ExitCode.UNAVAILABLE
     command.show(describe(answer, "ok", "at_ms", "words"))

@@ -83,4 +83,10 @@ EXTRA = Extra(
     first_start=_first_start,
     adds={"reference": _tell_routes},
     ledger=LedgerTables(names=("replays",), stay=("replays",)),
+    ways={
+        "places": "The API is under /v1, the console under /console/",
+        "top_up": "Top it up in the console under Billing ({}/console/billing), or ask whoever runs this gateway.",
+        "raise_cap": "Raise its cap in the console under Keys ({}/console/keys), or use another key.",
+        "make_key": "Make another in the console under Keys.",
+    },
 )

@@ -168,12 +168,12 @@ class AccountBook(Part):
             return self._database.read_account(name)
 
     def _require_operators(self, account: AccountView) -> None:
-        """Raise Conflict if nobody else could manage accounts in the console."""
+        """Raise Conflict if there is no other operator."""
         others = self._database.read_one(_OTHER_OPERATORS, (account.id,))
         if account.operator and others is None:
             raise Conflict(
-                f"'{account.name}' is the last operator, and without one nobody can manage"
-                " accounts in the console; make another account an operator first",
+                f"'{account.name}' is the last operator, and without one only commands can manage"
+                " accounts; make another account an operator first",
                 code="last_operator",
                 field="operator",
             )

@@ -1,4 +1,4 @@
-"""The link that a first start shows: it signs in as the operator, also from another machine."""
+"""Ways to the console: the link of a first start, also from another machine, and errors of the API."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from gateway.extension import WAYS, tell_way
 from gateway.extras.console.welcome import describe_link
 from gateway.extras.signins.signin import SigninLink
 from tests.support.process import GatewayProcess
@@ -50,3 +51,15 @@ async def test_newcomer_signs_in_as_operator(newcomer: GatewayProcess) -> None:
         async with browser.get("/console/api/session") as reply:
             account = (await reply.json())["account"]
     assert (account["name"], account["operator"]) == ("operator", True)
+
+
+def test_errors_of_the_api_send_callers_to_the_console() -> None:
+    assert {name: tell_way(name, "https://llm.example.com") for name in WAYS} == {
+        "places": "The API is under /v1, the console under /console/",
+        "top_up": "Top it up in the console under Billing (https://llm.example.com/console/billing),"
+        " or ask whoever runs this gateway.",
+        "raise_cap": "Raise its cap in the console under Keys (https://llm.example.com/console/keys),"
+        " or use another key.",
+        "make_key": "Make another in the console under Keys.",
+    }
+    assert "(/console/billing)" in tell_way("top_up")
