@@ -7,17 +7,20 @@ import json
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from multidict import CIMultiDict
 
+from gateway.admin.keys import store
 from gateway.api import keys
 from gateway.api.admission import Completion, Prepared, _choose_writable, find_model
 from gateway.api.keys import explain_end
 from gateway.api.limits import Bucket
 from gateway.api.state import LOOKUPS_PER_MINUTE
+from gateway.base import ids
 from gateway.base.errors import (
     BadRequest,
     BudgetSpent,
@@ -37,14 +40,16 @@ from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
 from gateway.ledger.opening import open_books
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.upstream.routing import Routes
 from tests.support.chat import check_error, say
-from tests.support.client import request
+from tests.support.client import connect, request
 from tests.support.process import CHAT
 from tests.support.records import make_call
 from tests.support.replies import completion, json_reply
 from tests.support.rows import each_row
 from tests.support.seed import Caller
+from tests.support.served import HOLDER, open_served
 from tests.support.stage import Stage
 
 AFFINITY_CHARS = 256
@@ -181,6 +186,27 @@ def test_a_budget_that_was_spent_before_midnight_refuses_no_body_that_came_after
     with pytest.raises(BudgetSpent):
         keys.check_balance(call, key, started_ms)
     keys.check_balance(call, key, later_ms)
+
+
+async def test_a_budget_that_is_spent_while_a_body_comes_refuses_none_that_ends_after_midnight(
+    tmp_path: Path,
+) -> None:
+    secret, body = ids.make_key(), json.dumps(say("demo/echo")).encode()
+
+    def seed(books: SqliteBooks) -> None:
+        books.keys.create(HOLDER, KeyTerms(), store("key", secret), own=Allowance(1, "day"))
+
+    async with open_served(tmp_path, seed=seed) as served, connect(served.port) as call:
+        headers = JSON_TYPE | {"Authorization": f"Bearer {secret}", "Expect": "100-continue"}
+        await call.send(request("POST", CHAT, headers | {"Content-Length": str(len(body))}))
+        await call.read_head()
+        assert call.status == 100
+        assert (await served.complete(secret)).status == 200
+        assert (await served.complete(secret)).status == 402
+        tomorrow = served.gateway.ledger.clock() + DAY_MS
+        served.gateway.ledger.clock = lambda: tomorrow
+        await call.send(body)
+        assert (await call.read_all()).status == 200
 
 
 # ---- keys ---------------------------------------------------------------------------------------
