@@ -197,6 +197,6 @@ def test_a_limited_key_rests_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=lambda: 7.0)
     monkeypatch.setattr("gateway.upstream.keys.time", clock)
     ring, error = KeyRing("p", ["a", "b"]), UpstreamError("m")
-    error.upstream_status = 429
+    error.refuses_key = True
     assert ring.let_rest(ring.keys[0], "a", error)
     assert [key.rest_seconds for key in ring.keys] == [60, 0]

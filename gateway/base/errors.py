@@ -237,6 +237,8 @@ Blame = Literal["nobody", "model", "reply", "provider"]
 class UpstreamError(GatewayError):
     """The provider failed."""
 
+    refuses_key: bool = False
+    """Whether it refuses or limits our key or account there, and not the request."""
     status = 502
     chat_type = "server_error"
     chat_code = "upstream_error"

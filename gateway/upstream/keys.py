@@ -24,8 +24,6 @@ log = logging.getLogger("gateway.keys")
 REST_SECONDS: Final = 60.0
 """Seconds for which a key rests that the provider refuses, or limits without naming a time: vendors' limits
 are per minute."""
-KEY_STATUSES: Final = frozenset({401, 402, 403, 429})
-"""Answers that refuse or limit our key, and not the request."""
 UNAUTHORIZED: Final = 401
 """The status that clouds send when a key has expired."""
 _HASH_BYTES: Final = 8
@@ -138,7 +136,7 @@ class KeyRing:
 
         `sent` is the key as it was sent.
         """
-        if not isinstance(error, UpstreamError) or error.upstream_status not in KEY_STATUSES:
+        if not isinstance(error, UpstreamError) or not error.refuses_key:
             return False
         if key.secret != sent:  # renewed meanwhile: the new key was not refused
             return True

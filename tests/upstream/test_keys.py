@@ -19,7 +19,7 @@ AFFINITIES: Final = tuple(f"key_{number:04}" for number in range(900))
 
 def make_refusal(status: int = 429, rest_seconds: float = 0.0) -> UpstreamError:
     error = UpstreamUnavailable("Limited.", rest_seconds=rest_seconds, cause=f"status {status}")
-    error.upstream_status = status
+    error.upstream_status, error.refuses_key = status, status != 500
     return error
 
 

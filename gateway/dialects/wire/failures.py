@@ -151,6 +151,8 @@ def map_status(
     error.upstream_status, error.cause = status, f"status {status}"
     if fault.code and _CODE.fullmatch(fault.code):
         error.cause += f" {fault.code}"
+    if isinstance(error, UpstreamError):
+        error.refuses_key = not _ABOUT_KEY.isdisjoint((status, _find_meant(status, kind)))
     return _name(error, fault, kind)
 
 
@@ -197,12 +199,18 @@ def find_kind(status: int, fault: ErrorText) -> Kind | None:
     return None if is_broken else kind
 
 
+def _find_meant(status: int, kind: Kind | None) -> int:
+    """Return the status that an error should have had."""
+    # A status that says to wait is more exact than the code beside it.
+    if kind is None or {status, kind.status} <= _BY_STATUS.keys():
+        return status
+    return kind.status
+
+
 def _choose_error(
     status: int, fault: ErrorText, kind: Kind | None, retry_after_seconds: float | None
 ) -> GatewayError:
-    # A status that says to wait is more exact than the code beside it.
-    says_enough = kind is None or {status, kind.status} <= _BY_STATUS.keys()
-    meant = status if says_enough or kind is None else kind.status
+    meant = _find_meant(status, kind)
     if meant in _REJECTIONS:
         return _reject(status, fault, kind)
     if status < _SERVER_ERROR and (fault.detail_code or "").startswith("thread_"):
@@ -254,6 +262,8 @@ _SERVER_ERROR: Final = 500
 _REJECTIONS: Final = frozenset({400, 413, 422})
 _PRIVATE: Final = frozenset({401, 402, 403, 404})
 """Statuses about our account or our route."""
+_ABOUT_KEY: Final = frozenset({401, 402, 403, 429})
+"""Statuses that refuse or limit our key, and not the request."""
 _UNAVAILABLE: Final = {
     429: "The upstream provider is limiting the gateway's rate.",
     503: "The upstream provider is not available.",
