@@ -82,7 +82,7 @@ def _read_tokens(usage: Json, *, hour: bool) -> Reported:
     fresh: Any = usage.get("input_tokens")
     output: Any = usage.get("output_tokens")
     cached: Any = usage.get("cache_read_input_tokens") or 0
-    written: object = usage.get("cache_creation_input_tokens") or 0
+    written: Any = usage.get("cache_creation_input_tokens") or 0
     creation = get_object(usage, "cache_creation")
     short: Any = creation.get("ephemeral_5m_input_tokens") or 0
     long: Any = creation.get("ephemeral_1h_input_tokens") or 0
@@ -90,12 +90,13 @@ def _read_tokens(usage: Json, *, hour: bool) -> Reported:
     tokens = Tokens(output=output if has_output else 0)
     if not has_input:
         return Reported(tokens, has_output=has_output)
-    rest = max(written - short - long, 0)
+    # A stream may tell other parts at its end than at its beginning: they are at most the whole.
+    written = written or short + long
+    long = min(long, written)
+    rest = max(written - short - long, 0) if hour else 0
     tokens.input, tokens.cached_input = fresh, cached
-    tokens.cache_write, tokens.cache_write_1h = (
-        (short, long + rest) if hour else (short + rest, long)
-    )
-    return Reported(tokens, True, has_output, guessed=hour and rest > 0)
+    tokens.cache_write, tokens.cache_write_1h = written - long - rest, long + rest
+    return Reported(tokens, True, has_output, guessed=rest > 0)
 
 
 def make_usage(usage: ReplyUsage) -> Json:
