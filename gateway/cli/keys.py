@@ -171,9 +171,16 @@ def _hand_out(command: Command, made: key_records.NewKey) -> None:
 
 
 def warn_of_unknown_models(command: Command, terms: key_records.TermChanges) -> None:
+    models = command.config.models
+    names = {alias: one.id for one in models.values() for alias in one.aliases}
     for model in terms.get("models") or ():
-        if model not in command.config.models:
-            command.say(f"Note: {command.config.path} has no model {model}. Check the spelling.")
+        if model not in models:
+            # Callers may use an alias; lists of models have ids.
+            hint = f"Write {name}, whose alias it is." if (name := names.get(model)) else _HINT
+            command.say(f"Note: {command.config.path} has no model {model}. {hint}")
+
+
+_HINT: Final = "Check the spelling."
 
 
 _ALLOWANCE: Final = "the most that may be spent in each day, week or month (UTC), such as 100/month"
