@@ -188,10 +188,12 @@ class Counts:
     """The input and the output asked for, if the text tells them."""
 
 
-_SUM: Final = re.compile(r"(\d+) \+ (\d+) > (\d+)")
-"""Matches Anthropic's sum."""
-_GIVEN: Final = re.compile(r"<= (\d+)\. Given: (\d+)\D+?(\d+)")
-"""Matches TGI's."""
+_SUMS: Final = (
+    re.compile(r"(?P<given>\d+) \+ (?P<output>\d+) > (?P<most>\d+)"),  # Anthropic
+    re.compile(r"<= (?P<most>\d+)\. Given: (?P<given>\d+)\D+?(?P<output>\d+)"),  # TGI
+    re.compile(r"too large: (?P<output>\d+)\D+(?P<most>\d+)\D+(?P<given>\d+) input tokens"),  # vLLM
+)
+"""Match the input and the output asked for, and the most that both may have."""
 _NOISE: Final = re.compile(
     r"<\d{3}>|(?:status|code|error|http|\bid|\bref)\W{0,4}\d+", re.IGNORECASE
 )
@@ -203,18 +205,18 @@ _MOST: Final = re.compile(
     r" ?(\d{3,9})",
     re.IGNORECASE,
 )
-_OUTPUT: Final = re.compile(r"(\d+) (?:output|(?:in|for) (?:the|your) (?:completion|output))")
+_OUTPUT: Final = re.compile(
+    r"(\d+) (?:output|(?:tokens )?(?:in|for) (?:the|your) (?:completion|output))"
+)
 
 
 def read_counts(text: str) -> Counts | None:
     """Read how many tokens there are and how many there may be; None if the text does not tell both."""
     text = _NOISE.sub("", _GROUPED.sub("", text))
-    if found := _SUM.search(text):
-        given, output, most = map(int, found.groups())
-        return Counts(given + output, most, (given, output))
-    if found := _GIVEN.search(text):
-        most, given, output = map(int, found.groups())
-        return Counts(given + output, most, (given, output))
+    for pattern in _SUMS:
+        if found := pattern.search(text):
+            given, output, most = (int(found[name]) for name in ("given", "output", "most"))
+            return Counts(given + output, most, (given, output))
     counts = list(dict.fromkeys(int(one) for one in _COUNT.findall(text)))
     limit, made = _MOST.search(text), _OUTPUT.search(text)
     if len(counts) < 2:  # noqa: PLR2004
