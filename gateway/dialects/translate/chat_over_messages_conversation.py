@@ -56,14 +56,14 @@ class Turns(pivot.Conversation):
             last["content"][-1] = {**last["content"][-1], "text": text.rstrip()}
 
     def _add_instruction(self, message: Field) -> None:
-        blocks = _translate_content(message["content"], pivot.TEXT_PARTS)
+        blocks = _translate_content(message, pivot.TEXT_PARTS)
         if self._leading_system or not self.turns:
             self.system += blocks
         else:
             self._append("system", blocks)
 
     def _add_user(self, message: Field) -> None:
-        blocks = _translate_content(message["content"], pivot.ALL_PARTS)
+        blocks = _translate_content(message, pivot.ALL_PARTS)
         if self._has_results:  # the upstream wants results and the user's next words in one turn
             self.turns[-1]["content"] += blocks
         else:
@@ -71,9 +71,7 @@ class Turns(pivot.Conversation):
 
     def _add_assistant(self, message: Field) -> None:
         """Add an assistant turn, its thinking only as the upstream signed it."""
-        blocks = _translate_content(message["content"], None) + _make_text(
-            pivot.read_transcript(message)
-        )
+        blocks = _translate_content(message, None) + _make_text(pivot.read_transcript(message))
         if isinstance(refusal := message.get("refusal"), str):
             blocks += _make_text(refusal)
         for call in pivot.read_calls(message):
@@ -88,11 +86,15 @@ class Turns(pivot.Conversation):
 
     def _add_result(self, identity: str, message: Field) -> None:
         result: Json = {"type": "tool_result", "tool_use_id": identity}
-        content = message.get("content")
+        content, mark = message.get("content"), message.get(CACHE_MARK)
         if not isinstance(content, str):
-            content = _translate_content(message["content"], pivot.ALL_PARTS)
+            content = _translate_content(message, pivot.ALL_PARTS)
+            for block in content:  # the upstream takes a mark on the result, and none within it
+                mark = block.pop(CACHE_MARK, mark)
         if content and (not isinstance(content, str) or content.strip()):
             result["content"] = content
+        if mark is not None:
+            result[CACHE_MARK] = mark
         if self._has_results:  # results of one turn go back in one turn
             self.turns[-1]["content"].append(result)
         else:
@@ -106,8 +108,18 @@ class Turns(pivot.Conversation):
             self._has_results = False
 
 
-def _translate_content(content: Field, kinds: frozenset[str] | None) -> list[Json]:
-    """Write a string or parts as blocks; without `kinds` they are of an earlier reply."""
+def _translate_content(message: Field, kinds: frozenset[str] | None) -> list[Json]:
+    """Write a string or parts as blocks; without `kinds` they are of an earlier reply.
+
+    A cache mark of the message itself goes to its last block.
+    """
+    blocks = _translate_parts(message["content"], kinds)
+    if blocks:
+        blocks[-1] = pivot.copy_mark(CACHE_MARK, message, blocks[-1])
+    return blocks
+
+
+def _translate_parts(content: Field, kinds: frozenset[str] | None) -> list[Json]:
     if content.value is None:
         return []
     if isinstance(content.value, str):
