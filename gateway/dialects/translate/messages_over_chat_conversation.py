@@ -22,11 +22,16 @@ from gateway.dialects.translate.earlier import pair_calls, tell
 from gateway.dialects.translate.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.wire.call_ids import MAX_NAME_CHARS, shape_name
 from gateway.dialects.wire.fields import dump_request, is_link
-from gateway.dialects.wire.jsonbytes import get_text
+from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.records import Json
 
 BILLING_HEADER: Final = "x-anthropic-billing-header:"
 """The beginning of a system block that a coding agent adds for the vendor's own accounting."""
+_CHANGES: Final = frozenset({"tool_addition", "tool_removal"})
+"""Blocks that change which of the request's tools may be called from there on. They are left out: a chat
+upstream gets all tools from the beginning."""
+_INLINE: Final = "tool_definition"
+"""The type of a tool that is declared in such a block alone."""
 
 ERROR_PREFIX: Final = "Error: "
 """The beginning of a failed tool's message: chat has no field for the failure."""
@@ -52,9 +57,9 @@ def translate_conversation(
         said = []
         if role == "assistant":
             _append_assistant(out, _translate_assistant(message["content"]))
-        elif message["content"].value is not None:  # else it changes the effort, which chat cannot
-            joined = writer.BLOCK_SEPARATOR.join(_read_texts(message["content"]))
-            out.append({"role": "system", "content": joined})
+        # Without texts it changes the tools or the effort, which chat cannot.
+        elif texts := _read_texts(message["content"]):
+            out.append({"role": "system", "content": writer.BLOCK_SEPARATOR.join(texts)})
     if not (out := out + said):
         raise messages.refuse("at least one message must have content that can be carried over.")
     return [message for _, message in pair_calls(out)]
@@ -195,10 +200,12 @@ def _translate_block(block: MessagesField, *, links: bool) -> list[Json]:
 def _read_texts(content: MessagesField) -> list[str]:
     """Read the strings of a content of text alone. Raises BadRequest for other blocks."""
     if isinstance(content.value, str):
-        return [content.value]
+        return [content.value] if content.value else []
     texts: list[str] = []
-    for block in content.read_items():
+    for block in content.read_items() if content.value else ():
         kind = block.get("type")
+        if kind in _CHANGES and get_text(get_object(block.value, "tool"), "type") != _INLINE:
+            continue
         if kind != "text":
             raise block.refuse_type("here a content block", kind)
         texts.append(block["text"].read_string())
