@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.api.bodies import count_bytes, count_reply
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
+from gateway.api.shares import count_bytes, count_reply
 from gateway.api.sink import Sink
 from gateway.base.errors import (
     STOPPED,
@@ -28,7 +28,7 @@ from gateway.base.turns import LargeBodies, spawn
 from gateway.dialects.exchanges import MAX_REPLY_ELEMENTS
 from gateway.dialects.wire.sse import BOM
 from gateway.upstream.receivers import Wants
-from tests.api.test_bodies import MIB, make_call, make_gateway
+from tests.api.test_shares import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import (
     BEGIN,
     DONE,

@@ -18,7 +18,7 @@ from aiohttp.http_writer import StreamWriter
 
 from gateway.api.sink import JsonReply, StreamReply, StreamSink
 from gateway.base.deadlines import Clock
-from tests.api.test_bodies import make_call, make_gateway
+from tests.api.test_shares import make_call, make_gateway
 from tests.support import records
 from tests.support.chat import check_error, say
 from tests.support.client import request
