@@ -35,9 +35,10 @@ from gateway.dialects.wire.known import (
 )
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.pipelines import Pipeline
+from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
-from gateway.dialects.wire.usage import find_chunk_usage, hide_bill, read_openai_usage
+from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function", "tool"})

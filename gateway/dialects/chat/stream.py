@@ -31,15 +31,11 @@ from gateway.dialects.wire.jsonbytes import (
 )
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader, Probed
+from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
-from gateway.dialects.wire.usage import (
-    find_chunk_usage,
-    hide_bill,
-    maybe_repair_chat_usage,
-    read_openai_usage,
-)
+from gateway.dialects.wire.usage import find_chunk_usage, maybe_repair_chat_usage, read_openai_usage
 
 _HEAD: Final = ("id", "object", "created", "model")
 _DONE_LINE: Final = b"data: [DONE]"

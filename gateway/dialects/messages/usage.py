@@ -9,8 +9,8 @@ from gateway.base.money import NONE, Tokens
 from gateway.base.prices import CONDITIONS, BillTerms, name_tier
 from gateway.base.usage import Expected, Reported, are_counts, read_count
 from gateway.dialects.wire.jsonbytes import get_object, get_text
+from gateway.dialects.wire.provider_bill import TELLS_MORE, read_bill_nano, read_tool_calls
 from gateway.dialects.wire.records import Json, ReplyUsage
-from gateway.dialects.wire.usage import TELLS_MORE, read_bill_nano, read_tool_calls
 
 _NO_REGION: Final = "not_available"
 """The `inference_geo` of models that are served in one place."""

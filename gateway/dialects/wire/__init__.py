@@ -18,5 +18,6 @@ names            other spellings of a name, and their refusal
 fields           checks of a request's fields and files, and typed access to them
 failures         errors of upstreams, mapped for the caller
 kinds            what errors of upstreams mean, and how each vendor tells it
-usage            usage objects in OpenAI's shape and its variants, and the provider's bill
+usage            usage objects in OpenAI's shape and its variants
+provider_bill    the provider's bill and its calls of tools in a usage: read, and hidden from callers
 """

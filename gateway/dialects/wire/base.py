@@ -27,6 +27,7 @@ from gateway.dialects.wire.billed import NO_ROWS, Billed, read_bill_options
 from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.dialects.wire.kinds import TOO_LONG
 from gateway.dialects.wire.pipelines import EventReader, Pipeline
+from gateway.dialects.wire.provider_bill import edit_model
 from gateway.dialects.wire.records import (
     DEFAULT_KIND,
     CompletionRequest,
@@ -38,7 +39,6 @@ from gateway.dialects.wire.records import (
     ReplyContext,
     Target,
 )
-from gateway.dialects.wire.usage import edit_model
 
 
 class Caller(ABC):

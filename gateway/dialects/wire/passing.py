@@ -11,11 +11,11 @@ from typing import Final
 
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
 from gateway.dialects.wire.pipelines import EventReader, Probed
+from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import Framer, is_canonical, parse_event, render_event
 from gateway.dialects.wire.stream import MAX_FRUITLESS, PICTURE_BYTES, EventStream
 from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, maybe_learn
-from gateway.dialects.wire.usage import hide_bill
 
 _MAX_TEMPLATES: Final = 4
 """Templates of one stream. Each is tried on an event, as streams mix text, reasoning and arguments."""

@@ -29,10 +29,11 @@ from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.names import refuse_spelling
 from gateway.dialects.wire.pipelines import EventReader
+from gateway.dialects.wire.provider_bill import read_bill_nano
 from gateway.dialects.wire.records import CompletionRequest, Event, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.templates import PROBE
-from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
+from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.audio import TRANSCRIPTS, recordings
 from gateway.extras.services.upstream import LastEventStream, ServiceUpstream
 

@@ -26,10 +26,11 @@ from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.jsonbytes import get_list
 from gateway.dialects.wire.known import TextFields, has_files
 from gateway.dialects.wire.pipelines import Pipeline
+from gateway.dialects.wire.provider_bill import edit_model
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
-from gateway.dialects.wire.usage import edit_model, find_chunk_usage, read_openai_usage
+from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage
 from gateway.extras.completions import MULTIPLIED
 from gateway.extras.services.inputs import read_inputs
 from gateway.extras.services.upstream import ServiceUpstream

@@ -12,9 +12,9 @@ from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import Json
 from gateway.dialects.wire.sse import BOM
-from gateway.dialects.wire.usage import hide_bill
 from gateway.extension import find_added
 
 

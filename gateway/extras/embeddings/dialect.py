@@ -23,8 +23,9 @@ from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.known import has_files, is_reference, make_fields
 from gateway.dialects.wire.passing import find_last_usage
+from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
-from gateway.dialects.wire.usage import hide_bill, read_openai_usage
+from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.embeddings import MULTIPLIED
 from gateway.extras.services.inputs import read_inputs, refuse_stream
 from gateway.extras.services.upstream import ServiceUpstream

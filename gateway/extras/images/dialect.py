@@ -26,10 +26,11 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads
 from gateway.dialects.wire.known import has_files, make_fields
 from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.pipelines import EventReader
+from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
-from gateway.dialects.wire.usage import hide_bill, read_openai_usage
+from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.images import MULTIPLIED
 from gateway.extras.images.prices import (
     choose_image,

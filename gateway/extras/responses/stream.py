@@ -25,10 +25,11 @@ from gateway.dialects.wire.jsonbytes import (
 )
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader
+from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import Framer, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
-from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
+from gateway.dialects.wire.usage import make_cache_details, read_openai_usage
 from gateway.extras.responses.history import tag_sealed
 from gateway.extras.responses.mending import StreamMender
 from gateway.extras.responses.templates import maybe_learn_numbered, read_number

@@ -15,8 +15,8 @@ from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader
+from gateway.dialects.wire.provider_bill import edit_model
 from gateway.dialects.wire.records import Json, ReplyContext, Target
-from gateway.dialects.wire.usage import edit_model
 
 join_large: Final = partial(Exchange, max_elements=MAX_REPLY_BYTES)
 """Joins what has large parts that are not parsed, so that only the bytes of its replies are limited."""

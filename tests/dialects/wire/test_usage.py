@@ -31,13 +31,9 @@ from gateway.base.prices import BillOptions, BillTerms
 from gateway.base.usage import Expected, Metered, Reported, UsageLimits
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.usage import read_messages_usage
+from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext
-from gateway.dialects.wire.usage import (
-    hide_bill,
-    make_chat_usage,
-    maybe_repair_chat_usage,
-    read_openai_usage,
-)
+from gateway.dialects.wire.usage import make_chat_usage, maybe_repair_chat_usage, read_openai_usage
 from tests.dialects.chat.kit import make_context
 from tests.dialects.messages.kit import STOP, close, finish, frame, open_block, say, start
 from tests.support.formats import EXCHANGES, find_texts
