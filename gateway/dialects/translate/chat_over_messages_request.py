@@ -52,6 +52,8 @@ EFFORTS: Final = {
 BUDGETS_TOKENS: Final = {"low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens of thinking for each effort: from the upstream's least, each twice the one before."""
 _THINKS: Final = frozenset({"adaptive", "enabled"})
+_SHOWN: Final = {"display": "summarized"}
+"""Asks for the text of thinking. From Claude Opus 4.7 on none comes unasked; older models tell it anyway."""
 MIN_TOP_P: Final = 0.95
 """The least `top_p` that the upstream takes while it thinks: Anthropic's own limit."""
 MIN_BUDGET_TOKENS: Final = 1024
@@ -176,7 +178,7 @@ def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, force
         case "effort" if word == "none":
             return {"thinking": {"type": "disabled"}}
         case "effort":
-            thinking = {} if forced else {"thinking": {"type": "adaptive"}}
+            thinking = {} if forced else {"thinking": {"type": "adaptive", **_SHOWN}}
             return {**thinking, "output_config": {"effort": EFFORTS[word]}}
         case "budget" if forced or word == "none":
             return {}  # such models think only on request
