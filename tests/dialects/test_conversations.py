@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -141,6 +142,10 @@ def read_chat(made: Json) -> Iterator[Fact]:
             yield "call", call["id"], function["name"], json.loads(function["arguments"])
 
 
+REMINDED: Final = re.compile("<system-reminder>\n(.*)\n</system-reminder>", re.DOTALL)
+"""Matches a later instruction, which most messages models take from the user alone."""
+
+
 def read_messages(made: Json) -> Iterator[Fact]:
     check_messages(made)
     yield from read_parts("system", made.get("system"))
@@ -151,7 +156,10 @@ def read_messages(made: Json) -> Iterator[Fact]:
                     yield "call", block["id"], block["name"], block["input"]
                 case "tool_result":
                     yield "result", block["tool_use_id"], read_text(block["content"])
+                case _ if found := REMINDED.fullmatch(block.get("text", "")):
+                    yield "system", found[1]
                 case _:
+                    assert turn["role"] in {"assistant", "user"}
                     yield from read_parts(turn["role"], [block])
 
 

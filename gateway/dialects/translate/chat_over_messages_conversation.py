@@ -14,6 +14,8 @@ from gateway.dialects.wire.records import Json
 
 CACHE_MARK: Final = "cache_control"
 """The upstream's cache mark, which chat callers may use, too."""
+REMINDER: Final = "<system-reminder>\n{}\n</system-reminder>"
+"""Marks an instruction within the user's words, as Claude Code does."""
 _MEDIA_TYPES: Final = {
     **{name: name for name in ("image/jpeg", "image/png", "image/gif", "image/webp")},
     "image/jpg": "image/jpeg",
@@ -28,8 +30,9 @@ class Turns(pivot.Conversation):
     """The turns of a conversation.
 
     Only the leading instructions become `system`; later ones stay where they stand, since moving
-    them would change what they mean and spoil the cached prefix. With `leading_system` they go
-    there all the same: the provider takes no others.
+    them would change what they mean and spoil the cached prefix. They become words of the user: only
+    Claude's newest models take the role `system` there, and only between a user's and an assistant's
+    turn. With `leading_system` they become `system` all the same.
     """
 
     __slots__ = ("_has_results", "_leading_system", "called", "system", "turns")
@@ -60,10 +63,12 @@ class Turns(pivot.Conversation):
         if self._leading_system or not self.turns:
             self.system += blocks
         else:
-            self._append("system", blocks)
+            self._add_words([{**one, "text": REMINDER.format(one["text"])} for one in blocks])
 
     def _add_user(self, message: Field) -> None:
-        blocks = _translate_content(message, pivot.ALL_PARTS)
+        self._add_words(_translate_content(message, pivot.ALL_PARTS))
+
+    def _add_words(self, blocks: list[Json]) -> None:
         if self._has_results:  # the upstream wants results and the user's next words in one turn
             self.turns[-1]["content"] += blocks
         else:
