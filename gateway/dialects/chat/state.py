@@ -157,6 +157,8 @@ def read_state(message: Json, read: Callable[[object], Json | None]) -> list[Jso
 
 def write_history(messages: list[Json], target: Target, tools: object) -> list[Json]:
     """Return a conversation as a chat upstream accepts it back."""
+    if target.leading_system:
+        messages = _lead(messages)
     takes = "reasoning_content" in target.takes
     # To summarise a conversation, agents send it without its tools.
     wants_reasoning = takes and (bool(tools) or any(one.get("tool_calls") for one in messages))
@@ -178,6 +180,23 @@ def write_history(messages: list[Json], target: Target, tools: object) -> list[J
     return written
 
 
+def _lead(messages: list[Json]) -> list[Json]:
+    """Join all instructions into the first message: templates of some models take no other."""
+    told = [one for one in messages if one["role"] in _INSTRUCTIONS]
+    if len(told) < 2 and told == messages[: len(told)]:  # noqa: PLR2004 - none, or the first one alone
+        return messages
+    held = [one.get("content") or "" for one in told]
+    content: object = "\n\n".join(map(str, filter(None, held)))
+    if list in map(type, held):
+        texts = (
+            one if type(one) is list else [{"type": "text", "text": one}] for one in held if one
+        )
+        content = [part for parts in texts for part in parts]
+    rest = [one for one in messages if one["role"] not in _INSTRUCTIONS]
+    return [{"role": "system", "content": content}, *rest]
+
+
+_INSTRUCTIONS: Final = frozenset({"developer", "system"})
 _PLAIN: Final = frozenset({"content", "name", "role"})
 """Members of a message that goes back as it came, unless it is a turn of the model's own, or a result."""
 _WITH_CALLS: Final = ("assistant", "tool")

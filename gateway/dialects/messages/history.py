@@ -11,7 +11,7 @@ import orjson
 from gateway.dialects.wire.call_ids import HistoryIds
 from gateway.dialects.wire.halves import mend_json
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
-from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.records import Json, Target
 from gateway.dialects.wire.seals import ANY_TAG
 
 WRAPPED_KEY: Final = "arguments"
@@ -72,24 +72,41 @@ def may_think(turns: Sequence[Any]) -> bool:
     return "tool_use" not in kinds or kinds[0] in THINKING
 
 
-def write_history(body: Json, tag: str) -> Json:
-    """Return a request whose earlier turns Anthropic accepts, whoever made them.
+def write_history(body: Json, target: Target) -> Json:
+    """Return a request whose earlier turns the provider accepts, whoever made them.
 
     Thinking that other providers made or nobody signed is left out, as are pages that they found, and
-    ids of calls have characters that it takes, each once. `tag` is the provider's.
+    ids of calls have characters that Anthropic takes, each once.
     """
-    ids = HistoryIds(tag, body.get("tools"))
+    ids = HistoryIds(target.provider_tag, body.get("tools"))
+    if target.leading_system:
+        body = _lead(body)
     turns: list[Json] = []
     edited = body
     for message in body["messages"]:
         turn = _write(message, ids)
         if turn is not message:
             edited = {**body, "messages": turns}
-        if turn.get("content") != []:
+        if turn is message or turn.get("content") != []:
             turns.append(turn)
     if get_object(body, "thinking").get("type") == "enabled" and not may_think(turns):
         return _forbid_thinking(edited)
     return edited
+
+
+def _lead(body: Json) -> Json:
+    """Move the texts of later instructions to the first ones: many of Anthropic's imitators take no others."""
+    later = [one.get("content") for one in body["messages"] if one["role"] == "system"]
+    if not later:
+        return body
+    held = (
+        one if isinstance(one, list) else [{"type": "text", "text": one}]
+        for one in (body.get("system"), *later)
+        if one
+    )
+    texts = [one for blocks in held for one in blocks if get_text(one, "text")]
+    turns = [one for one in body["messages"] if one["role"] != "system"]
+    return {**body, **({"system": texts} if texts else {}), "messages": turns}
 
 
 def _forbid_thinking(body: Json) -> Json:

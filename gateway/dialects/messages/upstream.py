@@ -65,7 +65,7 @@ class MessagesUpstream(EventUpstream):
         if not self.is_free:
             check_fields(body, target)
             check_tools(body, target, "tools.{}.type")
-        return {**write_history(body, target.provider_tag), "model": target.upstream_model}
+        return {**write_history(body, target), "model": target.upstream_model}
 
     def check_reply(self, reply: Json) -> bool:
         return type(reply.get("content")) is list

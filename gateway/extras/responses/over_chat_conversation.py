@@ -145,7 +145,7 @@ class _Conversation:
                 raise item["role"].refuse("It must be user, assistant, system or developer.")
 
     def _instruct(self, texts: list[str]) -> None:
-        if self._target.leading_system or not self.turns:
+        if not self.turns:
             self.system += texts
         elif texts:
             message = {"role": "system", "content": BLOCK_SEPARATOR.join(texts)}
