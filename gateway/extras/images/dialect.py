@@ -106,7 +106,8 @@ class ImagesUpstream(ServiceUpstream, EventUpstream):
         options = read_bill_options(body, data, target)
         named = find_images(target.prices.base.tools)
         if not named:  # a model whose tokens are priced
-            return options
+            own = target.prices.base.image_output is not None
+            return replace(options, media=("image_output",)) if own else options
         image, tools = read_image(body), target.prices.base.tools
         fit = [one for one, *told in named if fits(image, *told)]
         if not fit:
@@ -176,7 +177,11 @@ def _report(
         tokens, image = Tokens(max(expected.input_tokens, 1)), choose_image(options, served)
         calls = {**dict.fromkeys(options.tool_calls, 0), image: max(images, 1)}
         return Reported(tokens, True, True, calls, guessed=not images)
-    return read_openai_usage(usage, None, expected)
+    report = read_openai_usage(usage, None, expected)
+    if options.media:
+        # OpenAI's API does not say which tokens of the output are images: all are, then.
+        report.tokens.media = {"image_output": report.tokens.output, **report.tokens.media}
+    return report
 
 
 class ImageReader(EventReader):
