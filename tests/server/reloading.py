@@ -37,7 +37,7 @@ class Version:
     """The content of the file at a time."""
 
     number: int = 0
-    """In the price and the provider's key."""
+    """In the price, and in the provider's key unless `key` says another."""
     provider: str = "vendor"
     port: int = 0
     """The port of the provider."""
@@ -46,6 +46,7 @@ class Version:
     server: str = ""
     limits: str = "requests_per_minute = 0"
     currency: str = "USD"
+    key: int | None = None
 
     @property
     def cost_nano(self) -> int:
@@ -54,7 +55,7 @@ class Version:
 
     @property
     def secret(self) -> str:
-        return f"upstream-secret-{self.number:08}"
+        return f"upstream-secret-{self.number if self.key is None else self.key:08}"
 
     def write(self, gateway: GatewayProcess, *, port: int | None = None) -> None:
         price = f"{{ input = {1 + self.number / 1000:.3f}, output = 2 }}"

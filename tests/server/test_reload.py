@@ -60,9 +60,9 @@ Make = Callable[..., Version]
 def version(places: config.Places) -> Make:
     """Make versions of a file, with the provider `alpha` unless it says another place."""
 
-    def make(number: int = 0, place: str = "alpha", **more: str) -> Version:
+    def make(number: int = 0, place: str = "alpha", key: int | None = None, **more: str) -> Version:
         port = int(places.urls[place].rpartition(":")[2].partition("/")[0])
-        return Version(number, port=port, **more)
+        return Version(number, port=port, key=key, **more)
 
     return make
 
