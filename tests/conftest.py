@@ -23,7 +23,7 @@ import pytest
 sys.dont_write_bytecode = False
 # Imports make a million objects that stay: to look through them again and again takes a second.
 gc.disable()
-pytest.register_assert_rewrite("tests.support", "tests.extras")
+pytest.register_assert_rewrite("tests.support", "tests.extras", "tests.ledger")
 
 from tests.support import config  # noqa: E402 - after the rewriting is switched on
 from tests.support import running as runs  # noqa: E402
