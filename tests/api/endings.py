@@ -109,7 +109,7 @@ SCRIPTS: Final[dict[str, Sequence[Step]]] = {
     "HANG": [End.HANG],
     "NO-HTTP": [b"\x00\x01\r\n\r\n"],
     "HALF-A-HEAD": [b"HTTP/1.1 200 OK\r\nContent-Ty"],
-    "INTERIM": [Drip([b"HTTP/1.1 103 Early Hints\r\n\r\n"], 0.1, forever=True)],
+    "INTERIM": [Drip([b"HTTP/1.1 103 Early Hints\r\n\r\n"], 0.4, forever=True)],
     "BODY-BEGUN": [head(200) + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY[:50]],
     "BODY-REST": [BODY[50:]],
     "CHUNKED-HEAD": [head(200) + b"Transfer-Encoding: chunked\r\n\r\n"],
