@@ -29,7 +29,7 @@ SERVER: Final = (
     f"header_seconds = {HEADER_SECONDS}\nkeep_alive_seconds = {HEADER_SECONDS}\nbody_idle_seconds = {BODY_IDLE_SECONDS}\n"
     f"body_total_seconds = {BODY_IDLE_SECONDS}"
 )
-DEADLINE_SECONDS: Final = 8.0
+DEADLINE_SECONDS: Final = 30.0
 """Far beyond every deadline of the server, as the machine may be busy."""
 CHECK_EVERY: Final = 50
 FAULTS_TOLD: Final = 5

@@ -42,6 +42,8 @@ ASKS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     "responses": responses.ask,
 }
 """The completion path and a request, by the caller's dialect."""
+CLOSED_SECONDS: Final = 10.0
+"""Time for a provider's connection to be closed, less than an idle one is kept."""
 
 
 @contextlib.asynccontextmanager

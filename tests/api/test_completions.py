@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.api.scene import CLOSED_SECONDS
 from tests.support import chat
 from tests.support.chat import Used, say, split_events
 from tests.support.client import Call, request
@@ -59,7 +60,7 @@ async def test_large_stream_to_a_slow_reader_is_held_back(stage: Stage) -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(exchange.played.wait(), 0.5)
         call.reset()
-    await asyncio.wait_for(exchange.closed.wait(), 2)
+    await asyncio.wait_for(exchange.closed.wait(), CLOSED_SECONDS)
 
 
 async def test_an_event_of_many_mebibytes_arrives_whole(stage: Stage) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.api.hostile import KINDS, SERVER, play_fuzz, send_raw
 from tests.api.offsets import PAIRS, play_offsets
-from tests.api.scene import ASKS, PATHS, set_stage
+from tests.api.scene import ASKS, CLOSED_SECONDS, PATHS, set_stage
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
 from tests.support import pairs, responses
 from tests.support.chat import Used, estimate, estimate_sent, say, split_events
@@ -148,7 +148,7 @@ async def converse(
             check_end(reply, caller.dialect)
             assert await stage.charge_nano(reply) == USED.cost_nano
             assert (await stage.settled(reply)).outcome == "complete"
-            await asyncio.wait_for(stage.alpha.last.played.wait(), 2)
+            await asyncio.wait_for(stage.alpha.last.played.wait(), CLOSED_SECONDS)
             await conversation.check_quiet()
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 from gateway.admin import keys
 from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import open_books
+from tests.api.scene import CLOSED_SECONDS
 from tests.support.chat import check_error, say
 from tests.support.client import request
 from tests.support.config import PATIENT, Kind
@@ -95,7 +96,7 @@ async def test_concurrency_is_given_back_by_callers_who_leave(stage: Stage) -> N
     async with stage.chatting(say(model, stream=True), key=key) as call:
         exchange = await stage.alpha.wait_for(1)
         call.reset()
-    await asyncio.wait_for(exchange.closed.wait(), 2)
+    await asyncio.wait_for(exchange.closed.wait(), CLOSED_SECONDS)
     assert (await stage.chat(say(model), key=key)).status == 200
 
 
