@@ -22,8 +22,8 @@ from gateway.api.aiohttp_insides import TINY_CHUNKS, PacedConnection
 from gateway.api.bodies import parse_large
 from gateway.base.errors import BadRequest, BodyTooLarge
 from gateway.dialects.wire import seals
+from gateway.dialects.wire.bounds import MAX_ELEMENTS, MAX_ESCAPES
 from gateway.dialects.wire.halves import MAX_HALVES
-from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES
 from tests.support.formats import CALLERS
 from tests.support.rows import each_row
 from tests.test_package import FILES, ROOT

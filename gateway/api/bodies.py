@@ -23,7 +23,7 @@ from gateway.api.shares import count_body
 from gateway.base import errors
 from gateway.base.deadlines import limit_seconds
 from gateway.base.turns import Result
-from gateway.dialects.wire import jsonbytes
+from gateway.dialects.wire import bounds
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.records import CompletionRequest
 
@@ -182,7 +182,7 @@ async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
     # Commas inside strings count, too: telling them apart would take as long as parsing.
     if size > LOOP_BYTES or (
         size > LOOP_VALUES  # each value takes a byte at least
-        and jsonbytes.bound_elements(body) > LOOP_VALUES
+        and bounds.bound_elements(body) > LOOP_VALUES
     ):
         request = await run_large(call, partial(parse_large, dialect, body))
     else:
@@ -193,20 +193,20 @@ async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
 
 def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request whose values and escapes are counted first. Raises BodyTooLarge, BadRequest."""
-    elements = jsonbytes.count_elements(body, jsonbytes.MAX_ELEMENTS)
-    if elements > jsonbytes.MAX_ELEMENTS:
+    elements = bounds.count_elements(body, bounds.MAX_ELEMENTS)
+    if elements > bounds.MAX_ELEMENTS:
         raise errors.BodyTooLarge(
-            f"The request body has more than {jsonbytes.MAX_ELEMENTS:,} JSON values."
+            f"The request body has more than {bounds.MAX_ELEMENTS:,} JSON values."
         )
-    if jsonbytes.has_more_escapes(body, jsonbytes.MAX_ESCAPES):
+    if bounds.has_more_escapes(body, bounds.MAX_ESCAPES):
         raise errors.BodyTooLarge(
-            f"The request body has more than {jsonbytes.MAX_ESCAPES:,} backslashes. Send text as"
+            f"The request body has more than {bounds.MAX_ESCAPES:,} backslashes. Send text as"
             " UTF-8, without escapes such as \\u00e9."
         )
-    if jsonbytes.has_more_wide(body, jsonbytes.MAX_WIDE_BYTES):
+    if bounds.has_more_wide(body, bounds.MAX_WIDE_BYTES):
         raise errors.BodyTooLarge(
-            f"The request body has more than {jsonbytes.MAX_WIDE_BYTES >> 20} MiB of text that is not"
+            f"The request body has more than {bounds.MAX_WIDE_BYTES >> 20} MiB of text that is not"
             " ASCII. Send less text at once; files in Base64 do not count."
         )
-    with jsonbytes.limit_elements(jsonbytes.MAX_ELEMENTS - elements, jsonbytes.refuse_elements):
+    with bounds.limit_elements(bounds.MAX_ELEMENTS - elements, bounds.refuse_elements):
         return replace(dialect.parse_request(body), elements=elements, is_large=True)

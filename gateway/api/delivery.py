@@ -22,7 +22,7 @@ from gateway.dialects.exchanges import (
     refuse_large,
     trim,
 )
-from gateway.dialects.wire.jsonbytes import bound_elements, limit_elements, refuse_reply
+from gateway.dialects.wire.bounds import bound_elements, limit_elements, refuse_reply
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import Reply, ReplyContext
 from gateway.upstream.receivers import Wants

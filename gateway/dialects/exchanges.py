@@ -10,14 +10,9 @@ from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.usage import Reported, meter
 from gateway.dialects.wire.base import Caller, EventUpstream, StreamingUpstream, Upstream
 from gateway.dialects.wire.billed import check_audio
+from gateway.dialects.wire.bounds import MAX_ELEMENTS, limit_elements, refuse_elements
 from gateway.dialects.wire.fields import dump_request, too_deep
-from gateway.dialects.wire.jsonbytes import (
-    MAX_ELEMENTS,
-    dumps_lenient,
-    get_object,
-    limit_elements,
-    refuse_elements,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object
 from gateway.dialects.wire.passing import find_last_usage, read_outer_events
 from gateway.dialects.wire.pipelines import EventWriter, Pipeline
 from gateway.dialects.wire.records import (

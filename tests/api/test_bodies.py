@@ -15,7 +15,7 @@ from gateway.api.bodies import is_large, parse_large
 from gateway.api.routes import make_routes
 from gateway.base.errors import BadRequest, BodyTooLarge
 from gateway.base.turns import LargeBodies
-from gateway.dialects.wire.jsonbytes import (
+from gateway.dialects.wire.bounds import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
     MAX_WIDE_BYTES,

@@ -25,7 +25,7 @@ from gateway.api.paths import clean_path, explain_path
 from gateway.api.wire import choose_caller
 from gateway.base.errors import GatewayError
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.wire import jsonbytes
+from gateway.dialects.wire import bounds, jsonbytes
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.records import Target
 from gateway.dialects.wire.seals import open_seals, seal, split_id
@@ -113,9 +113,9 @@ def read_message(body: bytes) -> object:
 
 def read_json(text: bytes) -> object:
     """Compare our own scan of strings and nesting with the parser."""
-    count = jsonbytes.count_elements(text, jsonbytes.MAX_ELEMENTS)
+    count = bounds.count_elements(text, bounds.MAX_ELEMENTS)
     value = jsonbytes.maybe_loads(text)
-    assert value is None or count <= jsonbytes.bound_elements(text)
+    assert value is None or count <= bounds.bound_elements(text)
     return repr(value)
 
 

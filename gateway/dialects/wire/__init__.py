@@ -7,7 +7,8 @@ sse              server-sent events as bytes, whole ones out of any slicing
 stream           the part that all streams share, and translated streams
 passing          streams between equal dialects
 templates        events cut at their texts, which pass without a look inside
-jsonbytes        tolerant JSON, bounds on its size, and edits that leave all other bytes alone
+bounds           bounds on the size of JSON, counted before it is parsed
+jsonbytes        tolerant JSON, and edits that leave all other bytes alone
 halves           halves of characters in what models write, mended
 seals            what carries a provider's state to it from turn to turn, through any caller
 call_ids         ids of tool calls: unique for callers, and as each provider takes them back

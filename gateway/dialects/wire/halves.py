@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.dialects.wire.jsonbytes import PIECE_BYTES
+from gateway.dialects.wire.bounds import PIECE_BYTES
 
 MAX_HALVES: Final = 100_000
 """Escaped halves of a request with one that stands alone: more take half a second to look at."""

@@ -14,7 +14,8 @@ from typing import Final
 
 import orjson
 
-from gateway.dialects.wire.jsonbytes import dumps_lenient, has_more_elements, spend_elements
+from gateway.dialects.wire.bounds import has_more_elements, spend_elements
+from gateway.dialects.wire.jsonbytes import dumps_lenient
 
 ANY_TAG: Final = "gw1."
 """The beginning of all tags."""

@@ -10,14 +10,8 @@ import orjson
 from gateway.base.errors import BadRequest, NotFound, UndeliverableReply
 from gateway.dialects.exchanges import MAX_REPLY_ELEMENTS
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.jsonbytes import (
-    dumps_lenient,
-    get_object,
-    get_text,
-    limit_elements,
-    maybe_loads,
-    refuse_reply,
-)
+from gateway.dialects.wire.bounds import limit_elements, refuse_reply
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_loads
 from gateway.dialects.wire.records import Json, Query
 from gateway.dialects.wire.sse import parse_event
 from gateway.extras.recall.shelves import Kept, Text

@@ -9,12 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.wire.jsonbytes import (
-    dumps_lenient,
-    limit_elements,
-    maybe_loads,
-    refuse_elements,
-)
+from gateway.dialects.wire.bounds import limit_elements, refuse_elements
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
 from gateway.dialects.wire.seals import (
     is_ours,
     join_seals,
