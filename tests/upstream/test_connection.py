@@ -21,7 +21,7 @@ from gateway.base.errors import GatewayError, InternalError, UpstreamError
 from gateway.base.turns import TURN_SECONDS, Turns, find_turns
 from gateway.upstream.connection import Broken, Connection, cut_piece
 from gateway.upstream.dial import Dialer, Unreachable
-from gateway.upstream.forwarder import Pool
+from gateway.upstream.pool import Pool
 from gateway.upstream.receivers import Wants
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
