@@ -7,7 +7,8 @@ health   judges providers by their latest calls; latencies, refusals
 needs    what an operator has to see to, for the console's overview
 events   events as operators see them
 verbs    the three commands
-console  where the console is, for operators: health, how providers answer, refusals, audit, the log of events
+console  where the console is, for operators: health, how providers answer, refusals, the log of events
+audits   likewise: the audit of the books
 overview likewise: the overview of the whole gateway
 costs    likewise: charges, costs and the margin
 """

@@ -1,54 +1,37 @@
-"""Routes for operators: health, audit of the books, the log of events, how providers answer, refusals."""
+"""Routes for operators: health, the log of events, how providers answer, refusals."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from yarl import URL
 
-from gateway.admin import asking, fields, views
+from gateway.admin import fields
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.base.ids import find_last4
 from gateway.base.money import describe_amount
 from gateway.base.process import PROGRAM, find_commit, find_version
-from gateway.base.times import DAY_MS, format_day, format_iso, unix_ms
+from gateway.base.times import DAY_MS, format_day, format_iso
 from gateway.config.records import Config, Provider
 from gateway.extras.console.additions import Addition
-from gateway.extras.console.errors import ConsoleError, invalid_field
+from gateway.extras.console.errors import invalid_field
 from gateway.extras.console.lists import read_page
-from gateway.extras.console.routes import (
-    OPERATORS,
-    READERS,
-    Answer,
-    ConsoleRequest,
-    async_route,
-    route,
-)
-from gateway.extras.console.state import FinishedAudit, ProcessState
+from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.extras.observations.describing import REFUSED
 from gateway.extras.observations.records import LatencyScope, UpstreamView
 from gateway.extras.operations import health
+from gateway.extras.operations.audits import describe_audit
 from gateway.extras.operations.events import EVENT
 from gateway.extras.operations.overview import PERIODS
-from gateway.ledger.opening import find_schema, open_books
-from gateway.ledger.records import AuditReport, EventFilter
+from gateway.ledger.opening import find_schema
+from gateway.ledger.records import EventFilter
 from gateway.ledger.sql.books import Books
 from gateway.upstream.providers import BreakerState
 
 ADDITION: Final = Addition()
-_NO_AUDIT: Final[Mapping[str, object]] = {
-    **dict.fromkeys(views.AUDIT.names),
-    "to_settle": [],
-    "problems": [],
-}
-
-
-# ---- health --------------------------------------------------------------------------------------
 
 
 @async_route("GET", "/health", "operator", READERS)
@@ -57,7 +40,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
     reload = gateway.last_reload
     upstream = await _read_upstream(request)
     stored, checkpoint_ms = await request.run(_read_stored)
-    audit = _describe_audit(process, checkpoint_ms)
+    audit = describe_audit(process, checkpoint_ms)
     return Answer(
         {
             "node": fields.name_node(gateway.config.storage.location),
@@ -120,56 +103,6 @@ def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:
         "backup": format_iso(None if backup is None else backup.at_ms),
     }
     return stored, books.find_last_checkpoint_ms()
-
-
-# ---- audit ---------------------------------------------------------------------------------------
-
-
-@async_route("GET", "/audit", "operator", READERS)
-async def show_audit(request: ConsoleRequest) -> Answer:
-    checkpoint_ms = await request.run(Books.find_last_checkpoint_ms)
-    return Answer(_describe_audit(request.console.process, checkpoint_ms))
-
-
-@async_route("POST", "/audit", "operator", OPERATORS)
-async def run_audit(request: ConsoleRequest) -> Answer:
-    """Run the full audit, in a thread and connection of its own as it may take minutes."""
-    process = request.console.process
-    if process.is_auditing:
-        message = "An audit is already running. Wait for its report to appear here."
-        raise ConsoleError(409, "audit_running", message)
-    cancelled = threading.Event()
-    process.is_auditing = True
-    try:
-        report = await asyncio.to_thread(_audit, request.gateway.config, cancelled.is_set)
-        process.last_audit = FinishedAudit(unix_ms(), report)
-    finally:
-        cancelled.set()  # else the thread of a cancelled request would keep the process from ending
-        process.is_auditing = False
-    return Answer(_describe_audit(process, None))
-
-
-def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
-    with open_books(config.storage.location) as books:
-        books.give_up_when(is_cancelled)
-        return asking.run_audit(books, config)
-
-
-def _describe_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:
-    """Describe the latest full audit since the start, if one is known.
-
-    The start-up check has passed: the gateway refuses to start on books that do not add up. A later
-    checkpoint comes from a full audit by any process; its counts and failures are not stored.
-    """
-    audit = process.last_audit
-    if checkpoint_ms and checkpoint_ms > (audit.at_ms if audit else process.started_ms):
-        return {**_NO_AUDIT, "at": format_iso(checkpoint_ms), "ok": True}
-    if audit is None:
-        return {"at": None, **_NO_AUDIT}
-    return {"at": format_iso(audit.at_ms), **views.AUDIT.describe(audit.report)}
-
-
-# ---- event log -----------------------------------------------------------------------------------
 
 
 @route("GET", "/audit/log", "operator", READERS)
