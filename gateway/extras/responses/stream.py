@@ -124,6 +124,32 @@ def make_usage(usage: ReplyUsage) -> Json:
     }
 
 
+_REQUIRED: Final = {
+    "input_tokens_details": "cached_tokens",
+    "output_tokens_details": "reasoning_tokens",
+}
+"""The counts that clients require of the details of a usage."""
+
+
+def maybe_complete_usage(response: Json) -> Json | None:
+    """Return a response with all counts of its usage, without which Codex sends the turn again.
+
+    None if it has them, or lacks the tokens themselves.
+    """
+    usage = get_object(response, "usage")
+    counts = [read_count(usage.get(name)) for name in ("input_tokens", "output_tokens")]
+    if None in counts:
+        return None
+    whole = {
+        **usage,
+        "total_tokens": read_count(usage.get("total_tokens")) or sum(filter(None, counts)),
+    }
+    for side, name in _REQUIRED.items():
+        held = get_object(usage, side)
+        whole[side] = {**held, name: read_count(held.get(name)) or 0}
+    return None if whole == usage else {**response, "usage": whole}
+
+
 ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 WHOLE: Final = frozenset({"completed", "incomplete"})
 """The status of a response that says why it ended."""
@@ -283,6 +309,8 @@ class ResponsesStream(PassingStream):
             self._done[index] = item
 
     def _edit_response(self, block: bytes, body: Json, response: Json) -> bytes:
+        completed = maybe_complete_usage(response) if body["type"] in ENDS else None
+        response = completed or response
         model, ours = response.get("model"), self._context.request.model
         told = self._context.request.told
         self._response = edited = {**response, "model": ours, **told}
@@ -290,6 +318,6 @@ class ResponsesStream(PassingStream):
         if body["type"] in ENDS and self._done and not response.get("output"):
             edited["output"] = [self._done[index] for index in sorted(self._done)]
             return render_event(wanted)
-        if told or type(model) is not str:
+        if told or completed or type(model) is not str:
             return render_event(wanted)
         return maybe_replace(block, "model", model, ours, wanted) or render_event(wanted)

@@ -24,6 +24,7 @@ from gateway.extras.responses.stream import (
     find_usage,
     is_made,
     make_error,
+    maybe_complete_usage,
     read_items,
     read_responses_usage,
 )
@@ -92,8 +93,9 @@ class ResponsesUpstream(EventUpstream):
         return sum(map(count_item_text, read_items(reply)))
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
-        if told := context.request.told:
-            reply = {**reply, **told}
+        completed = maybe_complete_usage(reply)
+        if completed or context.request.told:
+            reply = {**(completed or reply), **context.request.told}
             text = dumps_lenient(reply)
         edited = super().edit_reply(text, reply, context, tokens)
         return tag_sealed(edited, context.provider_tag)

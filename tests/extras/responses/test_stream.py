@@ -35,7 +35,13 @@ from tests.streams import Stream
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
-USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+USAGE = {
+    "input_tokens": 9,
+    "output_tokens": 3,
+    "total_tokens": 12,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
 EXPECTED = make_context().expected
 
 
@@ -256,6 +262,18 @@ def test_an_end_without_items_gets_those_that_are_done() -> None:
     told += [{"type": kind, "output_index": index, "item": longest} for index in (2, 3)]
     played = play(open_stream(), [frame(CREATED, *told, COMPLETED)])
     assert read_events(played.out)[-1]["response"]["output"] == []
+
+
+TOKENS = {"input_tokens": 9, "output_tokens": 3}
+
+
+@each_row("usage", [
+    USAGE, TOKENS, {**USAGE, "input_tokens_details": {}, "output_tokens_details": None}, {**USAGE, "total_tokens": None},
+])  # fmt: skip
+def test_a_usage_has_the_counts_that_codex_requires(usage: dict[str, Any]) -> None:
+    """Without one of them it drops the turn that it has received, and sends it again."""
+    last = {**COMPLETED, "response": make_response(message("Hi"), usage=usage)}
+    assert read_events(send(frame(CREATED, last)).out)[-1]["response"]["usage"] == USAGE
 
 
 def test_events_with_other_fields_or_names_are_written_anew() -> None:

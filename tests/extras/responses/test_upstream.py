@@ -22,7 +22,13 @@ REASONING = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_te
 CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "d", "name": "p", "input": "*** x"}
 REFUSAL = {"type": "message", "id": "m", "content": [{"type": "refusal", "refusal": "No"}, "odd"]}
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+USAGE = {
+    "input_tokens": 9,
+    "output_tokens": 3,
+    "total_tokens": 12,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
 
 
 @each_row("status", ["completed", "incomplete"])
@@ -83,6 +89,13 @@ def test_a_reply_passes_but_for_the_model_and_what_is_sealed(status: str) -> Non
         b'"gA"', b'"%bgA"' % TAG.encode()
     )
     assert (passed.metered.tokens, passed.metered.estimated) == (Tokens(9, output=3), False)
+
+
+def test_a_reply_has_the_counts_that_clients_read() -> None:
+    bare = {"input_tokens": 9, "output_tokens": 3}
+    reply = json.dumps(make_response(message("Hi"), usage=bare)).encode()
+    told = json.loads(EXCHANGE.read_reply(reply, make_context()).body)
+    assert (told["usage"], told["model"]) == (USAGE, "our/model")
 
 
 def test_a_reply_without_a_usage_is_estimated_by_its_text() -> None:
