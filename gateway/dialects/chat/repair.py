@@ -3,7 +3,7 @@
     object, id, usage    `maybe_repair_reply`, `_repair_envelope`; in streams the id and a usage beside
                          choices by `ChatStream`, since templates write them, too
     index                `_repair_choice`, `ChunkRepair`, and what is within:
-    finish_reason        `_repair_finish`
+    finish_reason        `repair_finish`
     message, delta       `repair_message`, `ChunkRepair`: role, `tool_calls`, `function_call`
     tool_calls           `content.CallRepair`: index, id, type, name and arguments of each
 
@@ -23,6 +23,7 @@ from gateway.dialects.chat.content import CallRepair
 from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import get_list
+from gateway.dialects.wire.kinds import squeeze
 from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.usage import (
     drop_usage,
@@ -81,17 +82,35 @@ def _repair_choice(choice: Json, position: int, context: ReplyContext) -> Json:
     repaired = repair_message(message, context, passes=True)
     if repaired is not message:
         choice = {**choice, "message": repaired}
-    return _repair_finish(choice, context) if repaired.get("tool_calls") else choice
+    return repair_finish(choice, context, called=bool(repaired.get("tool_calls")))
 
 
-def _repair_finish(choice: Json, context: ReplyContext) -> Json:
-    """Give a choice with calls the reason for which clients run them.
+def repair_finish(choice: Json, context: ReplyContext, *, called: bool) -> Json:
+    """Give a choice one of OpenAI's reasons, and one with calls, and no other, that for which clients run them.
 
     OpenAI, too, ends with `stop` behind the call of a function that the caller named.
     """
-    finish, chosen = choice.get("finish_reason"), context.request.body.get("tool_choice")
-    is_wrong = finish == "function_call" or (finish == "stop" and not isinstance(chosen, dict))
-    return {**choice, "finish_reason": "tool_calls"} if is_wrong else choice
+    given, body = choice.get("finish_reason"), context.request.body
+    if type(given) is not str:
+        return choice
+    finish = _FINISHES.get(squeeze(given), given)
+    is_forced = isinstance(body.get("tool_choice"), dict)
+    if called and (finish == "function_call" or (finish == "stop" and not is_forced)):
+        finish = "tool_calls"
+    elif finish == "tool_calls" and not called and "functions" not in body:
+        finish = "stop"  # agents ask again and again for the calls
+    return choice if finish == given else {**choice, "finish_reason": finish}
+
+
+_FINISHES: Final = {
+    **dict.fromkeys(("eos", "eostoken", "endturn", "stopsequence", "complete"), "stop"),
+    **dict.fromkeys(("maxtokens", "insufficientsystemresource"), "length"),
+    **dict.fromkeys(("sensitive", "safety", "recitation", "blocklist"), "content_filter"),
+    **dict.fromkeys(("prohibitedcontent", "guardrailintervened", "refusal"), "content_filter"),
+    "tooluse": "tool_calls",
+}
+"""OpenAI's finish reasons by other vendors' words: Together, TGI, Cohere, DeepSeek, Zhipu, Gemini and Bedrock, some
+of them behind relays."""
 
 
 def repair_message(message: Json, context: ReplyContext, *, passes: bool = False) -> Json:
@@ -214,8 +233,8 @@ class ChunkRepair:
 
         body = self._repair_tools(index, delta, is_last=finish is not None)
         parts: list[tuple[int, Json]] = []
-        if finish is not None and self._tools.get(index):
-            choice = _repair_finish(choice, self._context)
+        if finish is not None:
+            choice = repair_finish(choice, self._context, called=bool(self._tools.get(index)))
         if first:
             body = _split_role(choice, body, parts, may_merge=finish is None)
         elif "role" in body:

@@ -19,6 +19,7 @@ from gateway.dialects.chat.repair import (
     ID_PREFIX,
     REPLY_OBJECT,
     ChunkRepair,
+    repair_finish,
     repair_message,
 )
 from gateway.dialects.wire.failures import check_error
@@ -58,7 +59,8 @@ def read_choice(reply: Json, context: ReplyContext) -> tuple[Json, Json]:
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
         raise UpstreamError("The upstream's reply has no message in it.")
-    return choice, repair_message(message, context)
+    message = repair_message(message, context)
+    return repair_finish(choice, context, called=bool(message.get("tool_calls"))), message
 
 
 class ChatReader(EventReader):

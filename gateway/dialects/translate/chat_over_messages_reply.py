@@ -101,8 +101,8 @@ def read_ending(
     `called`: the reply has tool calls; `functions`: the caller knows no tools.
     """
     finish = FINISH_REASONS.get(stop_reason, "stop")
-    if finish == "stop" and called:
-        finish = "tool_calls"
+    if finish in ("stop", "tool_calls"):
+        finish = "tool_calls" if called else "stop"
     if finish == "tool_calls" and functions:
         finish = "function_call"
     explanation = get_text(details, "explanation") if stop_reason == "refusal" else ""
