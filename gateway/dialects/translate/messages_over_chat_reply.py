@@ -14,9 +14,11 @@ told is what is charged.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from gateway.base.errors import UndeliverableReply
+from gateway.base.money import Tokens
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import move_source
@@ -196,6 +198,8 @@ class MessageWriter(FirstChoiceWriter):
         self._refusal = ""
 
     def open(self, usage: ReplyUsage) -> None:
+        if usage.reported is None:  # clients show how full the context is while the reply comes
+            usage = replace(usage, tokens=Tokens(self._context.expected.input_tokens))
         message = make_message(self._context, [], make_stop(None), make_usage(usage))
         self._emit({"type": "message_start", "message": message})
 
