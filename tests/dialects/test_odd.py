@@ -84,31 +84,39 @@ def test_an_odd_reply_is_read_or_the_upstreams_fault(caller: str, upstream: str)
 STAND_INS: Final[tuple[Any, ...]] = (None, 7, "x", ["a"], {"type": ["a"]})
 
 
-def vary(value: Any) -> Iterator[Any]:
-    """Give a copy for each member and item, at any depth, and each thing that may stand there instead."""
-    yield from STAND_INS
-    places = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for place, held in places:
-        for other in vary(held):
+def sketch(value: Any) -> str:
+    return type(value).__name__ if value else repr(value)
+
+
+def vary(
+    value: Any, place: tuple[str, ...] = (), known: set[tuple[str, ...]] | None = None
+) -> Iterator[Any]:
+    """Give a copy for each member and item, at any depth, and each thing that may stand there instead.
+
+    With `known`, objects are left alone whose members were given at the same place before, of the same types.
+    """
+    members = list(value.items() if isinstance(value, dict) else enumerate(value))
+    mark = (*place, "of", *(f"{name}: {sketch(held)}" for name, held in members))
+    stand_ins = STAND_INS if known is None or mark not in known else ()
+    if known is not None:
+        known.add(mark)
+    for name, held in members:
+        inner = (*place, name if isinstance(value, dict) else "")
+        others = vary(held, inner, known) if isinstance(held, (dict, list)) else ()
+        for other in (*stand_ins, *others):
             copy = value.copy()
-            copy[place] = other
+            copy[name] = other
             yield copy
 
 
 @each_row(("caller", "upstream"), [*PAIRS, *((one, one) for one in EXCHANGES)])
 def test_any_member_may_be_anything(caller: str, upstream: str) -> None:
     exchange = EXCHANGES[caller][upstream]
-    for body in vary(REQUESTS[caller]):
+    for body in (*STAND_INS, *vary(REQUESTS[caller])):
         data = dump({"model": "m", **body} if isinstance(body, dict) else body)
         with contextlib.suppress(BadRequest):
             exchange.write_request(exchange.caller.parse_request(data), Target("theirs"))
-    for body in vary(REPLIES[upstream]):
+    for body in (*STAND_INS, *vary(REPLIES[upstream])):
         for read in (exchange.read_reply, exchange.replay_reply):
             with contextlib.suppress(GatewayError):
                 read(dump(body), make_context())
@@ -141,9 +149,11 @@ def test_any_member_of_an_event_may_be_anything(caller: str, upstream: str) -> N
         for number, event in enumerate(stream.objects)
         if stream.dialect == upstream
     }
+    known: set[tuple[str, ...]] = set()
     for objects, number in kinds.values():
         before, after = objects[max(number - 4, 0) : number], objects[number + 1 :][:4]
-        for other in vary(objects[number]):
+        event = objects[number]
+        for other in (*STAND_INS, *vary(event, (str(event.get("type")),), known)):
             events = (*objects[:1], *before, other, *after)
             body = b"".join(b"data: " + dump(one) + b"\n\n" for one in events)
             play(open_stream(make_context(usage=True)), [body])
