@@ -6,5 +6,6 @@ content   what a reply says, to translate and to estimate its usage from; its to
 repair    replies and chunks that break the schema, made right
 tools     tools as callers declare them, written for providers
 state     what upstreams want back with a turn, sealed for callers of other dialects
+history   earlier turns as upstreams want them back
 writer    for translations: replies and streams written, results of tools, web search and sources
 """

@@ -16,8 +16,8 @@ from gateway.base.errors import BadRequest
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
 from gateway.dialects.chat.content import carries, count_choices_text
+from gateway.dialects.chat.history import write_history
 from gateway.dialects.chat.repair import ID_PREFIX, maybe_repair_reply
-from gateway.dialects.chat.state import write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
 from gateway.dialects.wire import fields

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from gateway.base.errors import BadRequest
 from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat.content import read_arguments
-from gateway.dialects.chat.state import open_history
+from gateway.dialects.chat.history import open_history
 from gateway.dialects.chat.tools import nest_tools
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, uses_functions
 from gateway.dialects.translate.earlier import pair_calls, tell

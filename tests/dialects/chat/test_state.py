@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.base.errors import UndeliverableReply
-from gateway.dialects.chat.state import STATE, StateCollector, write_history
+from gateway.dialects.chat.history import write_history
+from gateway.dialects.chat.state import STATE, StateCollector
 from gateway.dialects.wire.records import Target
 from gateway.dialects.wire.seals import open_seals, seal, tag_provider
 from tests.dialects.chat.kit import Json
