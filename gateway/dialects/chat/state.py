@@ -1,4 +1,4 @@
-"""What chat upstreams want back with a turn, sealed for callers of other dialects, and opened again.
+"""The state that chat upstreams want back with a turn: sealed for callers of other dialects, and opened again.
 
 Gemini signs calls (`extra_content`), OpenRouter gives `reasoning_details`: a `StateCollector` seals them for
 the caller. On the way back, an assistant's message has the seals after its calls' ids, or in a separate

@@ -12,16 +12,9 @@ from typing import Final
 from gateway.base.errors import UpstreamError
 from gateway.base.prices import name_tier
 from gateway.base.usage import Expected, Reported, merge_reports
+from gateway.dialects.chat.chunks import CHUNK_OBJECT, EMPTY, ChunkRepair
 from gateway.dialects.chat.content import carries, count_choices_text, fill_calls
-from gateway.dialects.chat.repair import (
-    CHUNK_OBJECT,
-    EMPTY,
-    ID_PREFIX,
-    REPLY_OBJECT,
-    ChunkRepair,
-    repair_finish,
-    repair_message,
-)
+from gateway.dialects.chat.repair import ID_PREFIX, REPLY_OBJECT, repair_finish, repair_message
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,

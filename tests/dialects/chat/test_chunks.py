@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.chat.repair import ChunkRepair
+from gateway.dialects.chat.chunks import ChunkRepair
 from tests.dialects.chat.kit import check_stream, choice, chunk, make_context, role, stop, text
 from tests.support.accumulated import accumulate
 from tests.support.fuzz import fuzz
