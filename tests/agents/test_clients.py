@@ -12,7 +12,7 @@ from tests.agents.market import Market
 from tests.clients import kit
 from tests.clients.test_codex import ask
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(360)]
 
 each_vendor = pytest.mark.parametrize(
     "name", ["claude-budget", "gemini", "deepseek", "openai-responses"]

@@ -19,7 +19,6 @@ more."""
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("mode", "units"),
     [("json", 1), ("messages", 1), ("paced", calls.EVENTS), ("responses", calls.EVENTS)],

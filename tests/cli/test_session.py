@@ -100,7 +100,6 @@ def fold(played: list[str]) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(300)  # hundreds of commands, and a machine may be busy
 @pytest.mark.parametrize("name", sorted(SESSIONS))
 def test_each_command_prints_what_it_did(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str

@@ -303,7 +303,6 @@ def open_uncollected(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_request_leaves_nothing_to_the_collector(
     tmp_path: Path, places: Places, alpha: ScriptedUpstream
 ) -> None:

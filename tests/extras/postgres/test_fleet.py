@@ -27,10 +27,7 @@ from tests.support.seed import Seed
 from tests.support.upstream import Wait
 from tests.support.waiting import until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-]  # three nodes on a machine that may be busy
+pytestmark = [pytest.mark.slow]  # three nodes on a machine that may be busy
 
 KILLS = 3
 OUTAGES = (0.3, 8.0)

@@ -11,7 +11,7 @@ from tests.agents.market import Market
 from tests.clients import kit
 from tests.extras.recall.conftest import REASONS, VENDORS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(360)]
 
 
 @pytest.mark.parametrize(

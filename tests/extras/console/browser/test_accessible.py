@@ -152,7 +152,7 @@ PAGES: Final = {
 }
 
 
-@pytest.mark.timeout(300)  # some thirty pages, each in six ways
+@pytest.mark.timeout(600)  # some thirty pages, each in six ways
 @pytest.mark.parametrize("who", PAGES)
 async def test_nothing_is_cut_and_axe_finds_no_fault_on_any_page(
     site: Site, who: str | None
