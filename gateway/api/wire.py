@@ -7,7 +7,7 @@ import re
 import time
 from typing import Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
@@ -69,6 +69,9 @@ class CallerConnection(PacedConnection):
             raise ConnectionError("a reply is under way")
         if isinstance(exc, web.HTTPException):
             return self._refuse(_translate(exc.status))
+        # aiohttp repeats the header in its refusal, which it cannot write then.
+        if isinstance(exc, UnicodeEncodeError) and request.headers.get(hdrs.EXPECT):
+            return self._refuse(_translate(web.HTTPExpectationFailed.status_code))
         if isinstance(exc, HttpProcessingError):
             errors.drop_frames(exc)  # the parser's frame refers to the error: a cycle
             return self._refuse(errors.BadRequest(_find_problem(message or "")))
