@@ -152,7 +152,10 @@ def map_status(
     if fault.code and _CODE.fullmatch(fault.code):
         error.cause += f" {fault.code}"
     if isinstance(error, UpstreamError):
-        error.refuses_key = not _ABOUT_KEY.isdisjoint((status, _find_meant(status, kind)))
+        is_told = status == 400 and _find_meant(status, kind) in _ABOUT_KEY  # noqa: PLR2004
+        error.refuses_key = status in _ABOUT_KEY or (
+            is_told and _KEY_REFUSAL.match(fault.message) is not None
+        )
     return _name(error, fault, kind)
 
 
@@ -264,6 +267,12 @@ _PRIVATE: Final = frozenset({401, 402, 403, 404})
 """Statuses about our account or our route."""
 _ABOUT_KEY: Final = frozenset({401, 402, 403, 429})
 """Statuses that refuse or limit our key, and not the request."""
+_KEY_REFUSAL: Final = re.compile(
+    r"(?:your |this )?(?:(?:incorrect )?API key|credit balance|organization has been)\b",
+    re.IGNORECASE,
+)
+"""Matches a 400 that refuses our key or account (Gemini, xAI, Anthropic, Groq). Only its beginning counts:
+further on, providers quote the caller, who could make all keys rest."""
 _UNAVAILABLE: Final = {
     429: "The upstream provider is limiting the gateway's rate.",
     503: "The upstream provider is not available.",

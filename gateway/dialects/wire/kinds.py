@@ -58,7 +58,7 @@ KINDS: Final = (
         " organization_usage_limit_exceeded budget_exceeded insufficient_user_quota",  # LiteLLM, new-api
         words=r"credit balance is too low|specified API usage limits"  # Anthropic
         r"|insufficient (?:account )?(?:balance|credits)|balance is insufficient"  # DeepSeek, SiliconFlow
-        r"|used all available credits|spending limit|budget has been exceeded"  # xAI, Fireworks, LiteLLM
+        r"|used all available credits|spending limit|^budget has been exceeded"  # xAI, Fireworks, LiteLLM
         r"|requires more credits|overdue balance|is limited to .{0,40}/ ?month",  # OpenRouter, Volcengine, Cohere
     ),
     # OpenAI; Gemini, xAI, and Anthropic and Groq of a whole account, with a 400
@@ -66,8 +66,9 @@ KINDS: Final = (
         "invalid_api_key",
         401,
         names="API_KEY_INVALID organization_restricted",
-        words=r"API key (?:not (?:valid|found)|expired)|incorrect API key provided"
-        r"|organization has been (?:disabled|restricted)",
+        # At the beginning, as such words within a text may be the caller's, which providers quote.
+        words=r"^(?:API key (?:not (?:valid|found)|expired)|incorrect API key provided"
+        r"|(?:this )?organization has been (?:disabled|restricted))",
     ),
     # A route that names no model of the provider's. OpenAI, Groq, Zhipu; the texts are DeepSeek's, SiliconFlow's,
     # vLLM's, Mistral's, Bedrock's and OpenRouter's, with a 400.
