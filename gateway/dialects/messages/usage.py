@@ -92,7 +92,8 @@ def _read_tokens(usage: Json, *, hour: bool) -> Reported:
         return Reported(tokens, has_output=has_output)
     # A stream may tell other parts at its end than at its beginning: they are at most the whole.
     written = written or short + long
-    long = min(long, written)
+    if short + long > written:
+        long = min(long, written) if hour else max(written - short, 0)
     rest = max(written - short - long, 0) if hour else 0
     tokens.input, tokens.cached_input = fresh, cached
     tokens.cache_write, tokens.cache_write_1h = written - long - rest, long + rest

@@ -22,7 +22,7 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
 from gateway.dialects.wire.known import has_files, make_fields
 from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.pipelines import EventReader
@@ -178,10 +178,15 @@ def _report(
         calls = {**dict.fromkeys(options.tool_calls, 0), image: max(images, 1)}
         return Reported(tokens, True, True, calls, guessed=not images)
     report = read_openai_usage(usage, None, expected)
-    if options.media:
+    told = get_object(usage or {}, "output_tokens_details")
+    if options.media and report.has_output and told.keys().isdisjoint(_OUTPUTS):
         # OpenAI's API does not say which tokens of the output are images: all are, then.
-        report.tokens.media = {"image_output": report.tokens.output, **report.tokens.media}
+        report.tokens.media = {**report.tokens.media, "image_output": report.tokens.output}
     return report
+
+
+_OUTPUTS: Final = frozenset({"audio_tokens", "image_tokens", "text_tokens"})
+"""The details of an output that say what it is."""
 
 
 class ImageReader(EventReader):
