@@ -59,14 +59,14 @@ class Turns(pivot.Conversation):
             last["content"][-1] = {**last["content"][-1], "text": text.rstrip()}
 
     def _add_instruction(self, message: Field) -> None:
-        blocks = _translate_content(message, pivot.TEXT_PARTS)
+        blocks = _mark(message, _translate_content(message["content"], pivot.TEXT_PARTS))
         if self._leading_system or not self.turns:
             self.system += blocks
         else:
             self._add_words([{**one, "text": REMINDER.format(one["text"])} for one in blocks])
 
     def _add_user(self, message: Field) -> None:
-        self._add_words(_translate_content(message, pivot.ALL_PARTS))
+        self._add_words(_mark(message, _translate_content(message["content"], pivot.ALL_PARTS)))
 
     def _add_words(self, blocks: list[Json]) -> None:
         if self._has_results:  # the upstream wants results and the user's next words in one turn
@@ -76,7 +76,8 @@ class Turns(pivot.Conversation):
 
     def _add_assistant(self, message: Field) -> None:
         """Add an assistant turn, its thinking only as the upstream signed it."""
-        blocks = _translate_content(message, None) + _make_text(pivot.read_transcript(message))
+        blocks = _translate_content(message["content"], None)
+        blocks += _make_text(pivot.read_transcript(message))
         if isinstance(refusal := message.get("refusal"), str):
             blocks += _make_text(refusal)
         for call in pivot.read_calls(message):
@@ -87,19 +88,20 @@ class Turns(pivot.Conversation):
             given = {INPUT_KEY: call.text} if call.is_custom else read_input(call.text)
             blocks.append({"type": "tool_use", "id": identity, "name": name, "input": given})
         # Thinking must stand before the text and calls that it led to, and never alone.
-        self._append("assistant", blocks and read_state(message.value, maybe_thinking) + blocks)
+        thinking = read_state(message.value, maybe_thinking) if blocks else []
+        self._append("assistant", thinking + _mark(message, blocks))
 
     def _add_result(self, identity: str, message: Field) -> None:
         result: Json = {"type": "tool_result", "tool_use_id": identity}
-        content, mark = message.get("content"), message.get(CACHE_MARK)
+        content = message.get("content")
         if not isinstance(content, str):
-            content = _translate_content(message, pivot.ALL_PARTS)
+            content = _translate_content(message["content"], pivot.ALL_PARTS)
             for block in content:  # the upstream takes a mark on the result, and none within it
-                mark = block.pop(CACHE_MARK, mark)
+                if (mark := block.pop(CACHE_MARK, None)) is not None:
+                    result[CACHE_MARK] = mark
         if content and (not isinstance(content, str) or content.strip()):
             result["content"] = content
-        if mark is not None:
-            result[CACHE_MARK] = mark
+        result = _mark(message, [result])[0]
         if self._has_results:  # results of one turn go back in one turn
             self.turns[-1]["content"].append(result)
         else:
@@ -113,18 +115,14 @@ class Turns(pivot.Conversation):
             self._has_results = False
 
 
-def _translate_content(message: Field, kinds: frozenset[str] | None) -> list[Json]:
-    """Write a string or parts as blocks; without `kinds` they are of an earlier reply.
-
-    A cache mark of the message itself goes to its last block.
-    """
-    blocks = _translate_parts(message["content"], kinds)
-    if blocks:
-        blocks[-1] = pivot.copy_mark(CACHE_MARK, message, blocks[-1])
-    return blocks
+def _mark(message: Field, blocks: list[Json]) -> list[Json]:
+    """Put the cache mark of a whole message, if it has one, on its last block."""
+    marked = blocks and isinstance(message.get(CACHE_MARK), dict)
+    return [*blocks[:-1], pivot.copy_mark(CACHE_MARK, message, blocks[-1])] if marked else blocks
 
 
-def _translate_parts(content: Field, kinds: frozenset[str] | None) -> list[Json]:
+def _translate_content(content: Field, kinds: frozenset[str] | None) -> list[Json]:
+    """Write a string or parts as blocks; without `kinds` they are of an earlier reply."""
     if content.value is None:
         return []
     if isinstance(content.value, str):
