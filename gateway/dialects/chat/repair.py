@@ -104,7 +104,10 @@ _FINISHES: Final = {
     **dict.fromkeys(("maxtokens", "insufficientsystemresource"), "length"),
     **dict.fromkeys(("sensitive", "safety", "recitation", "blocklist"), "content_filter"),
     **dict.fromkeys(("prohibitedcontent", "guardrailintervened", "refusal"), "content_filter"),
-    "tooluse": "tool_calls",
+    **dict.fromkeys(("tooluse", "toolcalls"), "tool_calls"),
+    "stop": "stop",
+    "length": "length",
+    "contentfilter": "content_filter",
 }
 """OpenAI's finish reasons by other vendors' words: Together, TGI, Cohere, DeepSeek, Zhipu, Gemini and Bedrock, some
 of them behind relays."""
