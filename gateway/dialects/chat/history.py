@@ -63,18 +63,21 @@ def _lead(messages: list[Json]) -> list[Json]:
     told = [one for one in messages if one["role"] in _INSTRUCTIONS]
     if len(told) < 2 and told == messages[: len(told)]:  # noqa: PLR2004 - none, or the first one alone
         return messages
-    held = [one.get("content") or "" for one in told]
-    content: object = "\n\n".join(map(str, filter(None, held)))
-    if list in map(type, held):
-        texts = (
-            one if type(one) is list else [{"type": "text", "text": one}] for one in held if one
-        )
-        content = [part for parts in texts for part in parts]
+    parts: list[Json] = []
+    for one in told:
+        content = one.get("content") or []
+        held = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        mark = {name: one[name] for name in _MARKS & one.keys()}
+        parts += [*held[:-1], *({**last, **mark} for last in held[-1:])]
     rest = [one for one in messages if one["role"] not in _INSTRUCTIONS]
-    return [{"role": "system", "content": content}, *rest]
+    if all(one.keys() == {"type", "text"} for one in parts):  # no mark of a cache
+        joined = "\n\n".join(one["text"] for one in parts)
+        return [{"role": "system", "content": joined}, *rest] if joined else rest
+    return [{"role": "system", "content": parts}, *rest]
 
 
 _INSTRUCTIONS: Final = frozenset({"developer", "system"})
+_MARKS: Final = frozenset({"cache_control"})
 _PLAIN: Final = frozenset({"content", "name", "role"})
 """Members of a message that goes back as it came, unless it is a turn of the model's own, or a result."""
 _WITH_CALLS: Final = ("assistant", "tool")

@@ -87,7 +87,7 @@ def write_history(body: Json, target: Target) -> Json:
         turn = _write(message, ids)
         if turn is not message:
             edited = {**body, "messages": turns}
-        if turn is message or turn.get("content") != []:
+        if turn["role"] == "system" or turn.get("content") != []:
             turns.append(turn)
     if get_object(body, "thinking").get("type") == "enabled" and not may_think(turns):
         return _forbid_thinking(edited)
@@ -95,18 +95,30 @@ def write_history(body: Json, target: Target) -> Json:
 
 
 def _lead(body: Json) -> Json:
-    """Move the texts of later instructions to the first ones: many of Anthropic's imitators take no others."""
-    later = [one.get("content") for one in body["messages"] if one["role"] == "system"]
-    if not later:
+    """Move the texts of later instructions to the first ones: many of Anthropic's imitators take no others.
+
+    One that declares a tool stays: without the tool the model would miss it, and nobody would know.
+    """
+    moved = [one for one in body["messages"] if one["role"] == "system" and not _declares(one)]
+    if not moved:
         return body
     held = (
         one if isinstance(one, list) else [{"type": "text", "text": one}]
-        for one in (body.get("system"), *later)
+        for one in (body.get("system"), *(one.get("content") for one in moved))
         if one
     )
     texts = [one for blocks in held for one in blocks if get_text(one, "text")]
-    turns = [one for one in body["messages"] if one["role"] != "system"]
+    turns = [one for one in body["messages"] if one not in moved]
     return {**body, **({"system": texts} if texts else {}), "messages": turns}
+
+
+INLINE_TOOL: Final = "tool_definition"
+"""The type of a tool that an instruction within a conversation declares."""
+
+
+def _declares(message: Json) -> bool:
+    blocks = (one for one in get_list(message, "content") if isinstance(one, dict))
+    return any(get_object(one, "tool").get("type") == INLINE_TOOL for one in blocks)
 
 
 def _forbid_thinking(body: Json) -> Json:

@@ -17,7 +17,7 @@ from typing import Final
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import STATE, add_state
 from gateway.dialects.messages.caller import MessagesField
-from gateway.dialects.messages.history import THINKING, shape_input
+from gateway.dialects.messages.history import INLINE_TOOL, THINKING, shape_input
 from gateway.dialects.translate.earlier import pair_calls, tell
 from gateway.dialects.translate.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.wire.call_ids import MAX_NAME_CHARS, shape_name
@@ -30,8 +30,6 @@ BILLING_HEADER: Final = "x-anthropic-billing-header:"
 _CHANGES: Final = frozenset({"tool_addition", "tool_removal"})
 """Blocks that change which of the request's tools may be called from there on. They are left out: a chat
 upstream gets all tools from the beginning."""
-_INLINE: Final = "tool_definition"
-"""The type of a tool that is declared in such a block alone."""
 
 ERROR_PREFIX: Final = "Error: "
 """The beginning of a failed tool's message: chat has no field for the failure."""
@@ -204,7 +202,7 @@ def _read_texts(content: MessagesField) -> list[str]:
     texts: list[str] = []
     for block in content.read_items() if content.value else ():
         kind = block.get("type")
-        if kind in _CHANGES and get_text(get_object(block.value, "tool"), "type") != _INLINE:
+        if kind in _CHANGES and get_text(get_object(block.value, "tool"), "type") != INLINE_TOOL:
             continue
         if kind != "text":
             raise block.refuse_type("here a content block", kind)
