@@ -62,22 +62,24 @@ def start_first(config: Config, address: str) -> FirstStart | None:
 
 def _show(config: Config, text: str, others: Sequence[FirstStartText]) -> str:
     """Show a text on the terminal if there is one, else in a file that only this user can read."""
-    made = f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made"
     # Otherwise stderr is a log, which others may read and which is kept.
-    if sys.stderr.isatty():
-        sys.stderr.write(text)
-        sys.stderr.flush()
-        return f"{made}, and shown above"
-    path = find_key_file(config)
+    path = None if sys.stderr.isatty() else find_key_file(config)
     note = ", ".join(["its key lets anybody spend", *(one.lets for one in others)])
     try:
-        _write_private(path, f"{text}Note what you need and delete this file: {note}.\n")
+        if path is None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        else:
+            _write_private(path, f"{text}Note what you need and delete this file: {note}.\n")
     except OSError as error:
         raise CannotShow(
-            f"{path}: cannot be written: {error.strerror}. It is to hold the key of the first start, which"
-            " has made nothing: see to the file, and start again"
+            f"{path or 'the terminal'}: cannot be written: {error.strerror}. It is to show the key of the"
+            " first start, which has made nothing: see to that, and start again"
         ) from error
-    return f"{made}; what opens them is in {path}"
+    where = "shown above" if path is None else f"in {path}"
+    return (
+        f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made; what opens them is {where}"
+    )
 
 
 def find_key_file(config: Config) -> Path:
@@ -124,3 +126,5 @@ def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
+        file.flush()
+        os.fsync(descriptor)  # as the accounts are, which follow
