@@ -1,8 +1,5 @@
 """A chat completion, or a stream of one, as a message: its blocks, its ending and its usage.
 
-Values that a chat upstream does not have are null, or 0 for numbers: strict readers of Anthropic's
-schema require the keys.
-
 Blocks have contiguous indexes and never overlap: `FirstChoiceWriter` has the order. Text and reasoning
 end when something else begins.
 
@@ -13,7 +10,6 @@ told is what is charged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -25,6 +21,13 @@ from gateway.dialects.chat.writer import move_source
 from gateway.dialects.messages.history import read_arguments, read_input, wrap_arguments
 from gateway.dialects.messages.stream import STOP
 from gateway.dialects.messages.usage import make_delta_usage, make_usage
+from gateway.dialects.messages.writer import (
+    make_message,
+    make_stop,
+    make_text,
+    make_thinking,
+    make_tool_use,
+)
 from gateway.dialects.translate.first_choice import (
     Call,
     FirstChoiceWriter,
@@ -36,7 +39,6 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import render_event
 
-MESSAGE_PREFIX: Final = "msg_"
 _CUT: Final = "length"
 _REASONS: Final = {
     "stop": "end_turn",
@@ -95,33 +97,6 @@ def _read_arguments(given: str, *, cut: bool) -> Json:
     return {} if read is None and cut else wrap_arguments(given if read is None else read)
 
 
-def make_stop(reason: str | None, sequence: str | None = None, explanation: str = "") -> Json:
-    """Write why a message ended, or nulls while it has not; `explanation` is that of a refusal."""
-    details = {"type": "refusal", "category": None, "explanation": explanation}
-    return {
-        "stop_reason": reason,
-        "stop_sequence": sequence,
-        "stop_details": details if explanation else None,
-        "container": None,
-    }
-
-
-def make_message(context: ReplyContext, content: list[Json], stop: Json, usage: Json) -> Json:
-    return {
-        "id": MESSAGE_PREFIX + context.request_id,
-        "type": "message",
-        "role": "assistant",
-        "model": context.request.model,
-        "content": content,
-        **stop,
-        "usage": usage,
-    }
-
-
-def make_text(text: str, citations: Sequence[Json] = ()) -> Json:
-    return {"type": "text", "text": text, "citations": citations or None}
-
-
 def make_citations(sources: list[Json], text: str, start: int = 0) -> list[Json]:
     """Write the citations of a text block that begins at `start` of the whole content."""
     return [_make_citation(move_source(source, -start), text) for source in sources]
@@ -140,20 +115,6 @@ def _make_citation(source: Json, text: str) -> Json:
 
 def refuse_media() -> UndeliverableReply:
     return UndeliverableReply("The model made an image or audio, which a message cannot hold.")
-
-
-def make_thinking(thinking: str, signature: str = "") -> Json:
-    return {"type": "thinking", "thinking": thinking, "signature": signature}
-
-
-def make_tool_use(identity: str, name: str, arguments: Json) -> Json:
-    return {
-        "type": "tool_use",
-        "id": identity,
-        "name": name,
-        "input": arguments,
-        "caller": {"type": "direct"},
-    }
 
 
 def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal: str) -> Json:
