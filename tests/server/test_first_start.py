@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 import subprocess
@@ -134,6 +136,23 @@ def test_a_first_start_that_cannot_show_its_key_makes_nothing(tmp_path: Path) ->
     assert first is not None
     assert "sk-" not in repr(first)
     assert first.secret in path.read_text()
+
+
+class GoneTerminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_terminal_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load(tmp_path, "[billing]\ndemo_credit = 5\n")
+    monkeypatch.setattr(sys, "stderr", GoneTerminal())
+    with pytest.raises(CannotShow, match="the terminal: cannot be written"):
+        start_first(config, ADDRESS)
+    with open_books(config.storage.path) as books:
+        assert books.accounts.read_all() == []
 
 
 @pytest.mark.parametrize(
