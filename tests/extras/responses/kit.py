@@ -18,6 +18,15 @@ def make_context(body: Json | None = None) -> ReplyContext:
     return make_chat_context(body, usage=True, tag=TAG)
 
 
+USAGE = {
+    "input_tokens": 9,
+    "output_tokens": 3,
+    "total_tokens": 12,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
+
+
 def make_response(*output: Json, status: str = "completed", **fields: Any) -> Json:
     head: Json = {"id": "resp_1", "object": "response", "status": status, "model": "theirs"}
     return {**head, "output": list(output), **fields}

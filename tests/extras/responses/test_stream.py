@@ -22,6 +22,7 @@ from tests import streams
 from tests.dialects.chat.kit import MODEL, Played, each_byte, play, random_slices
 from tests.extras.responses.kit import (
     TAG,
+    USAGE,
     call,
     delta,
     frame,
@@ -35,13 +36,6 @@ from tests.streams import Stream
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
-USAGE = {
-    "input_tokens": 9,
-    "output_tokens": 3,
-    "total_tokens": 12,
-    "input_tokens_details": {"cached_tokens": 0},
-    "output_tokens_details": {"reasoning_tokens": 0},
-}
 EXPECTED = make_context().expected
 
 

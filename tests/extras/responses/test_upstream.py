@@ -14,7 +14,15 @@ from gateway.dialects.exchanges import feed_reply
 from gateway.extras.responses.replay import replay_response
 from gateway.extras.responses.stream import read_responses_usage
 from gateway.extras.responses.upstream import ResponsesUpstream
-from tests.extras.responses.kit import TAG, call, make_context, make_response, message, read_events
+from tests.extras.responses.kit import (
+    TAG,
+    USAGE,
+    call,
+    make_context,
+    make_response,
+    message,
+    read_events,
+)
 from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
@@ -22,13 +30,6 @@ REASONING = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_te
 CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "d", "name": "p", "input": "*** x"}
 REFUSAL = {"type": "message", "id": "m", "content": [{"type": "refusal", "refusal": "No"}, "odd"]}
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-USAGE = {
-    "input_tokens": 9,
-    "output_tokens": 3,
-    "total_tokens": 12,
-    "input_tokens_details": {"cached_tokens": 0},
-    "output_tokens_details": {"reasoning_tokens": 0},
-}
 
 
 @each_row("status", ["completed", "incomplete"])
