@@ -4,6 +4,6 @@ caller    what callers send, the errors and lists they get, and typed access to 
 upstream  how providers are asked, and JSON replies
 history   earlier turns as Anthropic takes them, and the arguments of their calls
 stream    replies and events read: the text to estimate usage from, and the stream that passes
-usage     usage read, and written as it is charged
-writer    for translations: messages and their blocks written
+usage     usage read
+writer    for translations: messages, their blocks and their usage written
 """

@@ -1,4 +1,4 @@
-"""The usage of Messages replies: read for the charge, and written for callers of other providers."""
+"""The usage of Messages replies, read for the charge."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from gateway.base.money import NONE, Tokens
 from gateway.base.prices import CONDITIONS, BillTerms, name_tier
-from gateway.base.usage import Expected, Reported, are_counts, read_count
+from gateway.base.usage import Expected, Reported, are_counts
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.provider_bill import TELLS_MORE, read_bill_nano, read_tool_calls
-from gateway.dialects.wire.records import Json, ReplyUsage
+from gateway.dialects.wire.records import Json
 
 _NO_REGION: Final = "not_available"
 """The `inference_geo` of models that are served in one place."""
@@ -98,32 +98,3 @@ def _read_tokens(usage: Json, *, hour: bool) -> Reported:
     tokens.input, tokens.cached_input = fresh, cached
     tokens.cache_write, tokens.cache_write_1h = written - long - rest, long + rest
     return Reported(tokens, True, has_output, guessed=rest > 0)
-
-
-def make_usage(usage: ReplyUsage) -> Json:
-    """Write a message's usage as it is charged."""
-    creation = {
-        "ephemeral_5m_input_tokens": usage.tokens.cache_write,
-        "ephemeral_1h_input_tokens": usage.tokens.cache_write_1h,
-    }
-    return {
-        **make_delta_usage(usage),
-        "cache_creation": creation,
-        "inference_geo": None,
-        "service_tier": None,
-    }
-
-
-def make_delta_usage(usage: ReplyUsage) -> Json:
-    """Write the cumulative usage of a message_delta event, which has fewer keys."""
-    tokens = usage.tokens
-    details = get_object(usage.reported or {}, "completion_tokens_details")
-    thinking = read_count(details.get("reasoning_tokens"))
-    return {
-        "input_tokens": tokens.input,
-        "cache_creation_input_tokens": tokens.cache_write + tokens.cache_write_1h,
-        "cache_read_input_tokens": tokens.cached_input,
-        "output_tokens": tokens.output,
-        "output_tokens_details": None if thinking is None else {"thinking_tokens": thinking},
-        "server_tool_use": None,
-    }

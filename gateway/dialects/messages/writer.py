@@ -1,4 +1,4 @@
-"""Messages written for translations, whole or as they begin, and their blocks.
+"""Messages written for translations, whole or as they begin, their blocks and their usage.
 
 Strict readers of Anthropic's schema require all keys: what another dialect's reply does not have is null.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.dialects.wire.records import Json, ReplyContext
+from gateway.base.usage import read_count
+from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 
 
 def make_stop(reason: str | None, sequence: str | None = None, explanation: str = "") -> Json:
@@ -48,4 +50,33 @@ def make_tool_use(identity: str, name: str, arguments: Json) -> Json:
         "name": name,
         "input": arguments,
         "caller": {"type": "direct"},
+    }
+
+
+def make_usage(usage: ReplyUsage) -> Json:
+    """Write a message's usage as it is charged."""
+    creation = {
+        "ephemeral_5m_input_tokens": usage.tokens.cache_write,
+        "ephemeral_1h_input_tokens": usage.tokens.cache_write_1h,
+    }
+    return {
+        **make_delta_usage(usage),
+        "cache_creation": creation,
+        "inference_geo": None,
+        "service_tier": None,
+    }
+
+
+def make_delta_usage(usage: ReplyUsage) -> Json:
+    """Write the cumulative usage of a message_delta event, which has fewer keys."""
+    tokens = usage.tokens
+    details = get_object(usage.reported or {}, "completion_tokens_details")
+    thinking = read_count(details.get("reasoning_tokens"))
+    return {
+        "input_tokens": tokens.input,
+        "cache_creation_input_tokens": tokens.cache_write + tokens.cache_write_1h,
+        "cache_read_input_tokens": tokens.cached_input,
+        "output_tokens": tokens.output,
+        "output_tokens_details": None if thinking is None else {"thinking_tokens": thinking},
+        "server_tool_use": None,
     }

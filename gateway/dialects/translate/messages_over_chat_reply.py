@@ -20,13 +20,14 @@ from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import move_source
 from gateway.dialects.messages.history import read_arguments, read_input, wrap_arguments
 from gateway.dialects.messages.stream import STOP
-from gateway.dialects.messages.usage import make_delta_usage, make_usage
 from gateway.dialects.messages.writer import (
+    make_delta_usage,
     make_message,
     make_stop,
     make_text,
     make_thinking,
     make_tool_use,
+    make_usage,
 )
 from gateway.dialects.translate.first_choice import (
     Call,
