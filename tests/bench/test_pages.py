@@ -21,9 +21,12 @@ async def test_a_charge_writes_few_pages(tmp_path: Path) -> None:
     assert sum(pages.values()) <= MOST_PAGES, pages
 
 
-MOST_CALLS: Final = 43
-"""System calls per JSON request on one connection, of all threads: 39 on asyncio's loop when this was written,
-seven of them a turn of the loop each. Those that hand the GIL over and wait for the loop come more often beside other load."""
+MOST_CALLS: Final = 38
+"""System calls per JSON request on one connection, of all threads but `futex`: 32.6 to 35.6 on asyncio's loop
+when this was written, seven of them a turn of the loop each."""
+WAITS: Final = "futex"
+"""A thread that waits for another one. How often depends on the machine: 4.6 per request where it is busy,
+9.7 where it is idle."""
 
 
 @pytest.mark.slow
@@ -31,6 +34,10 @@ seven of them a turn of the loop each. Those that hand the GIL over and wait for
 @pytest.mark.skipif(not syscalls.can_trace(), reason="strace is not installed, or not allowed")
 def test_a_request_makes_few_system_calls() -> None:
     counts = syscalls.measure()
-    if sum(counts.values()) > MOST_CALLS:
+    if _without_waits(counts) > MOST_CALLS:
         counts = syscalls.measure()
-    assert sum(counts.values()) <= MOST_CALLS, counts
+    assert _without_waits(counts) <= MOST_CALLS, counts
+
+
+def _without_waits(counts: dict[str, float]) -> float:
+    return sum(counts.values()) - counts.get(WAITS, 0)
