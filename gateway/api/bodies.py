@@ -22,7 +22,7 @@ from gateway.api.call import Call
 from gateway.api.shares import count_body
 from gateway.base import errors
 from gateway.base.deadlines import limit_seconds
-from gateway.base.turns import Result
+from gateway.base.turns import Result, find_turns
 from gateway.dialects.wire import bounds
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.records import CompletionRequest
@@ -172,8 +172,11 @@ def is_large(size: int, values: int) -> bool:
 
 async def run_large(call: Call, function: Callable[[], Result]) -> Result:
     """Call a function in the thread for large JSON, when the account's turn comes."""
-    owner = None if call.key is None else call.key.account.id
-    return await call.gateway.large_bodies.run(function, owner)
+    return await call.gateway.large_bodies.run(function, _find_owner(call))
+
+
+def _find_owner(call: Call) -> int | None:
+    return None if call.key is None else call.key.account.id
 
 
 async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
@@ -186,6 +189,8 @@ async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
     ):
         request = await run_large(call, partial(parse_large, dialect, body))
     else:
+        if size > LOOP_VALUES:
+            await find_turns().wait(_find_owner(call))
         request = dialect.parse_request(body)
     request.size = size
     return request

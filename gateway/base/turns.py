@@ -75,6 +75,21 @@ class Turns:
         if not self._counts:
             self._count()
 
+    async def wait(self, owner: Hashable) -> None:
+        """Return when the owner may do work that takes milliseconds: at once, or in a later turn."""
+        if self.has_time():
+            return
+        begun = self._loop.create_future()
+
+        def begin() -> None:
+            if not begun.done():  # else its task was cancelled
+                begun.set_result(None)
+                # Nobody knows how long its work will take, so nothing else begins with it.
+                self._until = 0.0
+
+        self.defer(owner, begin)
+        await begun
+
     def _count(self) -> None:
         # The next `call_soon` ends the turn: everything that is ready now runs first.
         self._counts = True

@@ -7,14 +7,16 @@ import itertools
 import json
 import threading
 import time
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 
-from gateway.api.bodies import is_large, parse_large
+from gateway.api.bodies import is_large, parse, parse_large
 from gateway.api.routes import make_routes
 from gateway.base.errors import BadRequest, BodyTooLarge
-from gateway.base.turns import LargeBodies
+from gateway.base.turns import TURN_SECONDS, LargeBodies
 from gateway.dialects.wire.bounds import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
@@ -244,6 +246,24 @@ def test_the_place_depends_on_bytes_and_values(mark: bytes) -> None:
         (mark * most, True),
     ):
         assert is_large(len(body), bound_elements(body)) is large
+
+
+async def test_bodies_that_came_together_are_parsed_in_turn() -> None:
+    """Short ones are all parsed at once: waiting would take longer."""
+    parsed, call = list[bytes](), cast("Any", SimpleNamespace(key=None))
+
+    def parse_request(body: bytes) -> SimpleNamespace:
+        time.sleep(TURN_SECONDS)
+        parsed.append(body)
+        return SimpleNamespace()
+
+    caller = cast("Any", SimpleNamespace(parse_request=parse_request))
+    for size, at_once in ((LOOP_VALUES, 5), (LOOP_VALUES + 1, 1)):
+        parsed.clear()
+        waiting = asyncio.gather(*(parse(call, caller, b"x" * size) for _ in range(5)))
+        await asyncio.sleep(0)
+        assert len(parsed) == at_once
+        await waiting
 
 
 async def test_the_thread_serves_owners_in_turn() -> None:

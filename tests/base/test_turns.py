@@ -82,3 +82,25 @@ async def test_long_work_is_done_in_turns_and_fair_by_owner() -> None:
         assert len(done) - began <= 1, "a turn has time for one"
     assert done == ["busy", "other"]
     assert waited <= 3
+
+
+async def test_what_tasks_do_for_milliseconds_is_spread_over_turns_and_fair() -> None:
+    """One that is cancelled takes nobody's turn."""
+    loop, failures, done = asyncio.get_running_loop(), list[object](), list[str]()
+    loop.set_exception_handler(lambda _, context: failures.append(context))
+    turns = Turns(loop)
+
+    async def work(owner: str) -> None:
+        await turns.wait(owner)
+        work_long(done, owner)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(work(owner)) for owner in [*"aaaab", "gone"]]
+        while not all(task.done() for task in tasks):
+            began = len(done)
+            await asyncio.sleep(0)
+            assert len(done) - began <= 1
+            tasks[-1].cancel()
+    assert done.index("b") <= 2
+    assert sorted(done) == [*"aaaab"]
+    assert not failures
