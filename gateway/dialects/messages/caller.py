@@ -81,6 +81,9 @@ _TEXT_BLOCKS: Final = frozenset(
 a document, of whatever kind it is."""
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A possible name of a type or a field. Anything else is content, which errors must not quote."""
+UNSET: Final = -1
+"""A `top_k` or `top_p` that means none, as Anthropic documented it at first. LangChain for JavaScript sends both so
+up to its version 0.3, and n8n a `top_k`."""
 
 
 class MessagesCaller(Caller):
@@ -277,8 +280,8 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "stream": fields.check_boolean,
     "stop_sequences": fields.check_strings,
     "temperature": fields.check_number(0, 1),
-    "top_p": fields.check_number(0, 1),
-    "top_k": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
+    "top_p": fields.check_number(UNSET, 1),
+    "top_k": fields.check_integer(UNSET, fields.MAX_TOKENS_BOUND),
     "tools": fields.check_array,
     "tool_choice": fields.check_object,
     "thinking": fields.check_object,

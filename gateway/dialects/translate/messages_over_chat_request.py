@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway.base.errors import BadRequest
 from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat import writer
-from gateway.dialects.messages.caller import MarkedField, MessagesField, is_default
+from gateway.dialects.messages.caller import UNSET, MarkedField, MessagesField, is_default
 from gateway.dialects.translate.messages_over_chat_conversation import translate_conversation
 from gateway.dialects.translate.schemas import is_strict, shape_root
 from gateway.dialects.wire.call_ids import MAX_NAME_CHARS
@@ -78,7 +78,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     if request.max_tokens is not None:
         chat[target.max_tokens_field] = request.max_tokens
     passed = PASSED | (target.takes & TAKEN)
-    chat |= {name: given[name] for name in passed if given.get(name) is not None}
+    chat |= {name: given[name] for name in passed if given.get(name) not in (None, UNSET)}
     for name, translate in _TRANSLATORS.items():
         if given.get(name) is not None:
             chat |= translate(body[name])
