@@ -13,7 +13,7 @@ from typing import Final
 from gateway.base.errors import UpstreamError
 from gateway.base.money import name_tool
 from gateway.base.usage import Expected, Reported, count_text, merge_reports
-from gateway.dialects.messages.usage import read_messages_usage
+from gateway.dialects.messages.usage import read_messages_usage, tells_cache
 from gateway.dialects.wire.failures import make_failure
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_replace
 from gateway.dialects.wire.passing import PassingStream
@@ -57,6 +57,7 @@ def is_made(block: Json) -> bool:
 _FILLED_LATER: Final = frozenset({"text", "thinking"})
 
 
+_INPUT: Final = "input_tokens"
 _OUTPUT: Final = "output_tokens"
 
 
@@ -137,11 +138,14 @@ class MessagesReader(EventReader):
         """Take over a report; return whether it counts the output.
 
         Counts are cumulative (Anthropic API reference, "Streaming Messages"): a later one
-        overwrites, an absent one stays, and a zero replaces no count.
+        overwrites, an absent one stays, and a zero replaces no count, but for an input that all was cached.
         """
         if not isinstance(usage, dict):
             return False
-        self.usage = merge_reports(self.usage, usage)
+        before, self.usage = self.usage or {}, merge_reports(self.usage, usage)
+        # Kimi and Qwen begin with the whole input, and tell at the end which part of it was cached.
+        if usage.get(_INPUT) == 0 and tells_cache(usage) and not tells_cache(before):
+            self.usage[_INPUT] = 0
         told = usage.get(_OUTPUT)
         return told is not None and told == self.usage.get(_OUTPUT)
 

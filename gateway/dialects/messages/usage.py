@@ -52,6 +52,11 @@ def read_messages_usage(
     return report
 
 
+def tells_cache(usage: Json) -> bool:
+    """Return whether a usage counts tokens that were read from a cache or written to one."""
+    return any(map(usage.get, ("cache_read_input_tokens", "cache_creation_input_tokens")))
+
+
 def _read_iterations(usage: Json, *, hour: bool) -> Reported:
     """Read a usage whose `iterations` complete it."""
     counted = (
@@ -90,6 +95,9 @@ def _read_tokens(usage: Json, *, hour: bool) -> Reported:
     tokens = Tokens(output=output if has_output else 0)
     if not has_input:
         return Reported(tokens, has_output=has_output)
+    total: Any = usage.get("prompt_tokens")
+    if are_counts(total) and cached + written <= total < fresh + cached + written:
+        fresh = total - cached - written  # at Kimi the input may have the cached tokens in it
     # A stream may tell other parts at its end than at its beginning: they are at most the whole.
     written = written or short + long
     if short + long > written:
