@@ -20,7 +20,7 @@ from gateway.base.money import Tokens
 from gateway.dialects.chat.content import CallRepair
 from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.wire.call_ids import ReplyIds
-from gateway.dialects.wire.jsonbytes import get_list
+from gateway.dialects.wire.jsonbytes import get_list, get_text
 from gateway.dialects.wire.kinds import squeeze
 from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.usage import (
@@ -71,15 +71,23 @@ def _complete_usage(usage: Json, tokens: Tokens) -> Json:
 
 
 def _repair_choice(choice: Json, position: int, context: ReplyContext) -> Json:
-    message = choice.get("message")
+    message = find_message(choice)
     if type(choice.get("index")) is not int:
         choice = {**choice, "index": position}
-    if type(message) is not dict:
+    if message is None:
         return choice
     repaired = repair_message(message, context, passes=True)
     if repaired is not message:
         choice = {**choice, "message": repaired}
     return repair_finish(choice, context, called=bool(repaired.get("tool_calls")))
+
+
+def find_message(choice: Json) -> Json | None:
+    """Return the message of a choice: an empty one if a filter left none, as Gemini's do."""
+    message = choice.get("message")
+    if type(message) is dict:
+        return message
+    return {} if _find_finish(get_text(choice, "finish_reason")) == "content_filter" else None
 
 
 def repair_finish(choice: Json, context: ReplyContext, *, called: bool) -> Json:
@@ -90,7 +98,7 @@ def repair_finish(choice: Json, context: ReplyContext, *, called: bool) -> Json:
     given, body = choice.get("finish_reason"), context.request.body
     if type(given) is not str:
         return choice
-    finish = _FINISHES.get(squeeze(given), given)
+    finish = _find_finish(given)
     is_forced = isinstance(body.get("tool_choice"), dict)
     if called and (finish == "function_call" or (finish == "stop" and not is_forced)):
         finish = "tool_calls"
@@ -99,9 +107,15 @@ def repair_finish(choice: Json, context: ReplyContext, *, called: bool) -> Json:
     return choice if finish == given else {**choice, "finish_reason": finish}
 
 
+def _find_finish(given: str) -> str:
+    """Return OpenAI's word for a finish reason, which Gemini explains: `content_filter: RECITATION`."""
+    return _FINISHES.get(squeeze(given.partition(":")[0]), given)
+
+
 _FINISHES: Final = {
     **dict.fromkeys(("eos", "eostoken", "endturn", "stopsequence", "complete"), "stop"),
     **dict.fromkeys(("maxtokens", "insufficientsystemresource"), "length"),
+    "modelcontextwindowexceeded": "length",
     **dict.fromkeys(("sensitive", "safety", "recitation", "blocklist"), "content_filter"),
     **dict.fromkeys(("prohibitedcontent", "guardrailintervened", "refusal"), "content_filter"),
     **dict.fromkeys(("tooluse", "toolcalls"), "tool_calls"),

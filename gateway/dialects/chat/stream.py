@@ -14,7 +14,13 @@ from gateway.base.prices import name_tier
 from gateway.base.usage import Expected, Reported, merge_reports
 from gateway.dialects.chat.chunks import CHUNK_OBJECT, EMPTY, ChunkRepair
 from gateway.dialects.chat.content import carries, count_choices_text, fill_calls
-from gateway.dialects.chat.repair import ID_PREFIX, REPLY_OBJECT, repair_finish, repair_message
+from gateway.dialects.chat.repair import (
+    ID_PREFIX,
+    REPLY_OBJECT,
+    find_message,
+    repair_finish,
+    repair_message,
+)
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -38,8 +44,8 @@ _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
 
 
 def check_finish(finish: object) -> None:
-    """Raise UpstreamError for a choice that ended with `error`, as at OpenRouter and Mistral."""
-    if finish == "error":
+    """Raise UpstreamError for a choice that ended in an error: OpenRouter, Mistral; Zhipu."""
+    if finish in ("error", "network_error"):
         raise UpstreamError("The upstream ended its reply with an error.")
 
 
@@ -49,8 +55,8 @@ def read_choice(reply: Json, context: ReplyContext) -> tuple[Json, Json]:
     Raises UpstreamError if it has none.
     """
     choice = next((one for one in reply["choices"] if isinstance(one, dict)), None)
-    message = choice.get("message") if choice else None
-    if choice is None or not isinstance(message, dict):
+    message = find_message(choice) if choice else None
+    if choice is None or message is None:
         raise UpstreamError("The upstream's reply has no message in it.")
     message = repair_message(message, context)
     return repair_finish(choice, context, called=bool(message.get("tool_calls"))), message
