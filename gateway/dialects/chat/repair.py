@@ -98,7 +98,7 @@ def repair_finish(choice: Json, context: ReplyContext, *, called: bool) -> Json:
     given, body = choice.get("finish_reason"), context.request.body
     if type(given) is not str:
         return choice
-    finish = _find_finish(given)
+    finish = given if given in _REASONS else _find_finish(given)
     is_forced = isinstance(body.get("tool_choice"), dict)
     if called and (finish == "function_call" or (finish == "stop" and not is_forced)):
         finish = "tool_calls"
@@ -112,6 +112,8 @@ def _find_finish(given: str) -> str:
     return _FINISHES.get(squeeze(given.partition(":")[0]), given)
 
 
+_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+"""OpenAI's finish reasons, which nearly all replies have."""
 _FINISHES: Final = {
     **dict.fromkeys(("eos", "eostoken", "endturn", "stopsequence", "complete"), "stop"),
     **dict.fromkeys(("maxtokens", "insufficientsystemresource"), "length"),
