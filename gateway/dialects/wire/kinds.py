@@ -106,6 +106,8 @@ KINDS: Final = (
         r"|prompt exceeds max"  # Zhipu
         r"|context window exceeds limit"  # MiniMax
         r"|greater than the context length|with context length of only|context overflow"  # LM Studio
+        r"|cannot truncate prompt with n_keep"  # LM Studio, newer
+        r"|sum of prompt length .{0,60} should not exceed"  # TensorRT-LLM
         r"|prompt token count of \d+ exceeds"  # GitHub Copilot
         r"|exceed max message tokens"  # Volcengine
         r"|configured context size is"  # DS4
@@ -205,7 +207,7 @@ _NOISE: Final = re.compile(
     r"<\d{3}>|(?:status|code|error|http|\bid|\bref)\W{0,4}\d+", re.IGNORECASE
 )
 _GROUPED: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_COUNT: Final = re.compile(r"(?<![\w.\-/])\d{3,9}(?![\w\-/]|\.\d)")
+_COUNT: Final = re.compile(r"(?<![\w.\-/])\d{3,9}(?![\w\-/]|\.(?!0\b)\d)")
 """Matches a count of tokens, but no part of a model's name."""
 _MOST: Final = re.compile(
     r"(?:maximum (?:\w+ )?length (?:is|of)|limit(?: of|:| is)?|less than|max context length of|<=)"
