@@ -14,7 +14,7 @@ from gateway.base.errors import UpstreamError
 from gateway.base.money import name_tool
 from gateway.base.usage import Expected, Reported, count_text, merge_reports
 from gateway.dialects.messages.usage import read_messages_usage, tells_cache
-from gateway.dialects.wire.failures import make_failure
+from gateway.dialects.wire.failures import VERDICTS, check_verdict, make_failure
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_replace
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader, Probed
@@ -65,6 +65,8 @@ def check_error(body: Json, name: str = "") -> None:
     """Raise GatewayError for an error, in any envelope, where a reply or an event should be."""
     if name == "error" or body.get("type") == "error" or body.get("error"):
         raise make_failure(body)
+    if not VERDICTS.isdisjoint(body):
+        check_verdict(body)
 
 
 class MessagesReader(EventReader):

@@ -82,7 +82,8 @@ def read_error(body: object) -> ErrorText:
     """Read the message of any envelope that providers are known to use.
 
     `{"error":{…}}` (OpenAI, Anthropic), `{"error":"text"}`, an array of such (Gemini),
-    `{"errors":[…]}` (watsonx, Cloudflare), flat `{"message":…}` (older vLLM), `{"detail":…}` (FastAPI, Mistral).
+    `{"errors":[…]}` (watsonx, Cloudflare), flat `{"message":…}` (older vLLM) or `{"msg":…}` (Zhipu),
+    `{"detail":…}` (FastAPI, Mistral), `{"base_resp":{"status_code":…,"status_msg":…}}` (MiniMax).
     """
     if isinstance(body, list):
         return read_error(body[0]) if body else ErrorText()
@@ -91,9 +92,11 @@ def read_error(body: object) -> ErrorText:
     inner = body.get("error") or next(iter(get_list(body, "errors")), None)
     if isinstance(inner, str):
         inner = {"message": inner}  # what stands beside it (xAI) is no code that SDKs know
+    if base := get_object(body, "base_resp"):
+        inner = inner or {"message": base.get("status_msg"), "code": str(base.get("status_code"))}
     if isinstance(inner, dict):
         body = inner
-    message = _flatten(body.get("message") or body.get("detail"))
+    message = _flatten(body.get("message") or body.get("detail") or body.get("msg"))
     found = [_find_name(body.get(name)) for name in ("code", "status", "type")]
     told = body.get("status"), body.get("code")
     return ErrorText(
@@ -317,4 +320,17 @@ def _clean(text: str) -> str:
 def check_error(body: Json, name: str = "") -> None:
     """Raise GatewayError for an error, in any envelope, in place of a reply or a chunk."""
     if name == "error" or body.get("error") or body.get("object") == "error":
+        raise make_failure(body)
+    if not VERDICTS.isdisjoint(body):
+        check_verdict(body)
+
+
+VERDICTS: Final = frozenset({"success", "base_resp"})
+"""Members in which Zhipu and MiniMax say, within a 200, whether they failed."""
+
+
+def check_verdict(body: Json) -> None:
+    """Raise GatewayError for a body with such a member that tells a failure, and no part of a reply."""
+    failed = body.get("success") is False or get_object(body, "base_resp").get("status_code")
+    if failed and not (body.get("choices") or body.get("content")):
         raise make_failure(body)

@@ -160,14 +160,15 @@ KINDS: Final = (
         words=r"(?:image|audio) input is not supported|is not a multimodal model"
         r"|no endpoints found that support",
     ),
-    # OpenAI, Anthropic, Google, DashScope, Bedrock; the texts are Mistral's, SiliconFlow's and Bedrock's
+    # OpenAI, Anthropic, Google, DashScope, Bedrock; the texts are Mistral's, SiliconFlow's, Bedrock's and
+    # MiniMax's
     _kind(
         "rate_limit_exceeded",
         429,
         names="rate_limit_error too_many_requests RESOURCE_EXHAUSTED Throttling ThrottlingException"
         " rate_limit_reached_error Throttling.RateQuota 1302 rate_limited limit_requests",
         words=r"rate limit (?:is |was |has been )?(?:exceeded|reached)|too many requests|\b[RT]P[MD] limit exceeded"
-        r"|too many tokens, please wait",
+        r"|too many tokens, please wait|^rate limit$",
     ),
     # OpenAI, Anthropic, Google, Moonshot, Bedrock, Zhipu
     _kind(
