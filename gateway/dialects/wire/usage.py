@@ -103,6 +103,8 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
     if not (has_output := are_counts(made)):
         made = 0
     more, hidden, read, wrote = (total or 0) - given - made, 0, 0, 0
+    if more > 0 and _is_audio(more, usage, details):
+        given, more, details = given + more, 0, {**details, "audio_tokens": more}
     if made_details:
         hidden = read_count(made_details.get("reasoning_tokens")) or 0
     if cached or written:
@@ -113,14 +115,12 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
     # Some providers leave reasoning out of the output; then it exceeds that, or the total has it.
     output = made + max(more - read - wrote, hidden if hidden > made else 0, 0)
     fresh = given - (cached - read) - (written - wrote)
-    brief, lasting, guessed = 0, 0, False
-    if written:
-        brief, lasting, guessed = _split_written(written, short, long, hour=hour)
+    parts = _split_written(written, short, long, hour=hour) if written else (0, 0, False)
     media = _read_media(details, _INPUT_MEDIA, fresh) if details else {}
     if made_details:
         media |= _read_media(made_details, _OUTPUT_MEDIA, output)
-    tokens = Tokens(fresh, cached, brief, output if has_output else 0, lasting, media or NONE)
-    return Reported(tokens, has_input, has_output, guessed=guessed), read + wrote > 0
+    tokens = Tokens(fresh, cached, parts[0], output * has_output, parts[1], media or NONE)
+    return Reported(tokens, has_input, has_output, guessed=parts[2]), read + wrote > 0
 
 
 def _sort(holder: Json) -> Json:
@@ -150,6 +150,12 @@ def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
     if not written and are_counts(short or 0, long or 0):
         written = (short or 0) + (long or 0)
     return written, short, long
+
+
+def _is_audio(more: int, usage: Json, details: Json) -> bool:
+    """Return whether what the total has more is recordings, which Mistral leaves out of the input."""
+    told = details.get("audio_tokens")
+    return bool(told == more or (not told and usage.get("prompt_audio_seconds")))
 
 
 def _find_beside(
