@@ -25,7 +25,7 @@ from gateway.base.prices import BillOptions
 from gateway.base.usage import Expected, Reported
 from gateway.dialects.wire.billed import NO_ROWS, Billed, read_bill_options
 from gateway.dialects.wire.jsonbytes import maybe_loads
-from gateway.dialects.wire.kinds import TOO_LONG
+from gateway.dialects.wire.kinds import TOO_LONG, tell_as_openai
 from gateway.dialects.wire.pipelines import EventReader, Pipeline
 from gateway.dialects.wire.provider_bill import edit_model
 from gateway.dialects.wire.records import (
@@ -71,6 +71,7 @@ class Caller(ABC):
         said = {name: getattr(error, name) for name in ("message", "type", "param", "code")}
         if error.code == TOO_LONG:
             said["param"] = self.conversation_field or error.param
+            said["message"] = tell_as_openai(error.message)
         return orjson.dumps({"error": said})
 
     def render_error_event(

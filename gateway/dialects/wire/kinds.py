@@ -1,8 +1,8 @@
-"""Kinds of failure: how providers tell each one, and the words of Anthropic's for a request that is too long.
+"""Kinds of failure: how providers tell each one, and OpenAI's and Anthropic's words for a request that is too long.
 
 Clients act on signals: they shorten a conversation that is too long, wait for an overloaded provider,
-give up where a filter refused. A kind is called by its code in OpenAI's dialects; messages callers get
-Anthropic's type, and `tell_too_long`.
+give up where a filter refused. A kind is called by its code in OpenAI's dialects, and `tell_as_openai`; messages
+callers get Anthropic's type, and `tell_too_long`.
 """
 
 from __future__ import annotations
@@ -237,6 +237,25 @@ def read_counts(text: str) -> Counts | None:
     output = int(made[1]) if made else 0
     asked = (used - output, output) if output and used - output in counts else None
     return Counts(used, most, asked) if used > most else None
+
+
+_OPENAI: Final = re.compile(
+    "this model's maximum context length is|input tokens exceed the configured limit", re.IGNORECASE
+)
+
+
+def tell_as_openai(message: str) -> str:
+    """Write a message as OpenAI does: LiteLLM, and the agents upon it, do not look at the code."""
+    if _OPENAI.search(message):
+        return message
+    words, counts = "This model's maximum context length is", read_counts(message)
+    if counts is None:
+        return f"{words} exceeded: {message}"
+    asked = f"your messages resulted in {counts.used} tokens"
+    if counts.asked is not None:
+        parts = "{} in the messages, {} in the completion".format(*counts.asked)
+        asked = f"you requested {counts.used} tokens ({parts})"
+    return f"{words} {counts.most} tokens. However, {asked}. {message}"
 
 
 _ANTHROPIC: Final = re.compile(

@@ -20,7 +20,7 @@ from gateway.base.errors import (
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.jsonbytes import get_object
-from gateway.dialects.wire.kinds import FILTERED
+from gateway.dialects.wire.kinds import FILTERED, TOO_LONG, tell_as_openai
 from gateway.dialects.wire.known import ORDINARY, TextFields, add_others
 from gateway.dialects.wire.records import CompletionRequest, Json
 from gateway.dialects.wire.sse import render_event
@@ -83,7 +83,8 @@ class ResponsesCaller(Caller):
             if (usage := position.get("usage")) is not None:
                 response["usage"] = make_usage(usage)
         code = choose_code(error, number, replays=_is_codex(headers))
-        said = {"code": code, "message": error.message}
+        message = tell_as_openai(error.message) if error.code == TOO_LONG else error.message
+        said = {"code": code, "message": message}
         failed = {**response, "status": "failed", "error": said}
         return out + render_event(
             {"type": "response.failed", "sequence_number": number, "response": failed}
