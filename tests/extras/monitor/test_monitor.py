@@ -167,9 +167,7 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
 async def test_five_calls_are_the_slowest(place: Place, tmp_path: Path) -> None:
     (tmp_path / "gateway.toml").write_text(CONFIG, encoding="utf-8")
     config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key() as (ledger, key):
         for took_seconds in (3, 9, 1, 8, 2, 7, 6):
             started_ms = NOW_MS - MINUTE_MS
             made = admission(id_=make_request_id(started_ms), started_ms=started_ms)

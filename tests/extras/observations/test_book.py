@@ -20,7 +20,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
 from tests.extras.observations.kit import make_failure
 from tests.ledger.contract import conftest
-from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
+from tests.ledger.contract.kit import NOW_MS, Place, admission, settlement
 
 place: Final = conftest.place
 pytest_generate_tests: Final = conftest.pytest_generate_tests
@@ -36,9 +36,8 @@ FAILURES: Final = (
 
 
 async def test_a_call_is_found_with_its_failures(place: Place) -> None:
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key, observer = find_key(ledger, digest), observe(ledger)
+    async with place.serve_key() as (ledger, key):
+        observer = observe(ledger)
         await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(77))
         for failure in (*FAILURES, replace(FAILURES[0], request_id="req_3")):
             observer.note_upstream_call("p", "m", failure)
@@ -163,11 +162,8 @@ async def test_rejections_are_no_failures_and_push_none_out(
 ) -> None:
     """A caller can have as many rejections as it likes."""
     monkeypatch.setattr("gateway.extras.observations.book.KEPT_FAILURES", 2)
-    digest = place.seed()
-    async with place.serve() as ledger:
-        await ledger.settle(
-            ledger.hold(find_key(ledger, digest), admission(id_="req_1")), settlement(7)
-        )
+    async with place.serve_key() as (ledger, key):
+        await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(7))
     one = replace(make_failure(), request_id="req_1")
     for rejected, count in ((False, 3), (True, 4)):
         async with place.serve() as ledger:

@@ -12,7 +12,7 @@ from gateway.extras.reports.records import CallFilter, UsageFilter
 from gateway.extras.reports.usage import UsageBook
 from tests.extras.observations.test_book import FAILURES
 from tests.ledger.contract import conftest
-from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
+from tests.ledger.contract.kit import NOW_MS, Place, admission, settlement
 from tests.ledger.contract.test_audit import KEYS, SUM_NANO, TODAY, spend
 
 place: Final = conftest.place
@@ -42,9 +42,7 @@ async def test_every_sum_of_the_books_is_exact(place: Place) -> None:
 
 
 async def test_a_call_is_found_with_its_last_failure(place: Place) -> None:
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key() as (ledger, key):
         await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(77))
         observer = observe(ledger)
         for failure in FAILURES:

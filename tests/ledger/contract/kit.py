@@ -6,8 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from itertools import count
 from typing import Final
 
@@ -53,6 +53,15 @@ class Place:
         self, *, now_ms: int = NOW_MS, commit_seconds: float = COMMIT_SECONDS
     ) -> AbstractAsyncContextManager[ServingLedger]:
         return self.storage.serve(clock=lambda: now_ms, commit_seconds=commit_seconds)
+
+    @asynccontextmanager
+    async def serve_key(
+        self, *, credit_nano: int = 10**12, commit_seconds: float = COMMIT_SECONDS
+    ) -> AsyncIterator[tuple[ServingLedger, Key]]:
+        """Serve a new account `a`, with one key."""
+        digest = self.seed(credit_nano=credit_nano)
+        async with self.serve(commit_seconds=commit_seconds) as ledger:
+            yield ledger, find_key(ledger, digest)
 
     def open_books(self, *, now_ms: int = NOW_MS) -> Books:
         return self.storage.open_books(clock=lambda: now_ms)

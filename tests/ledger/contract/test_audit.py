@@ -125,9 +125,7 @@ async def test_the_sums_of_an_account_are_exact(place: Place) -> None:
 
 
 async def test_a_key_is_spent_before_its_sum_leaves_its_row(place: Place) -> None:
-    digest = place.seed(credit_nano=MAX_AMOUNT_NANO)
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key(credit_nano=MAX_AMOUNT_NANO) as (ledger, key):
         for _ in range(8):
             await charge_most(place, ledger, key)
         with pytest.raises(InsufficientBalance, match="spending cap is reached"):

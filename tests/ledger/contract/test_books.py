@@ -11,14 +11,7 @@ import pytest
 
 from gateway.ledger.records import Conflict, EntryView, NotFound, Refused
 from gateway.ledger.sql.books import Books
-from tests.ledger.contract.kit import (
-    Place,
-    admission,
-    find_key,
-    key_id_of,
-    read_receipt,
-    settlement,
-)
+from tests.ledger.contract.kit import Place, admission, read_receipt, settlement
 
 RACERS = 20
 
@@ -69,15 +62,14 @@ def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
 
 async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> None:
     """Those of another account than the one that is asked for are unknown."""
-    digest, other = place.seed(), place.add_account("b")
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    other = place.add_account("b")
+    async with place.serve_key() as (ledger, key):
         await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(77))
         told = await read_receipt(ledger, "req_1")
     with place.open_books() as books:
         books.entries.post("a", "correction", 7, note="too dear", request_id="req_1")
         detail = books.receipts.read_detail("req_1", account_id=books.accounts.find_id("a"))
-        assert (detail.account, detail.key.id) == ("a", key_id_of(digest))
+        assert (detail.account, detail.key.id) == ("a", key.id)
         assert replace(detail.receipt, corrections=()) == told
         assert [one.note for one in detail.receipt.corrections] == ["too dear"]
         assert books.receipts.read_detail("req_1") == detail

@@ -22,7 +22,7 @@ from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
 from tests.ledger.contract.implementations import Implementation, find_implementations, make_cases
-from tests.ledger.contract.kit import WAIT_SECONDS, Place, admission, find_key, settlement, void
+from tests.ledger.contract.kit import WAIT_SECONDS, Place, admission, settlement, void
 from tests.support.fuzz import fuzz
 from tests.support.memory import MEMORY
 
@@ -131,10 +131,9 @@ async def race(
 
 
 async def race_in(place: Place, tasks: Sequence[Sequence[Step]]) -> None:
-    digest = place.seed(credit_nano=CREDIT)
-    async with place.serve() as ledger, asyncio.timeout(WAIT_SECONDS):
+    async with place.serve_key(credit_nano=CREDIT) as (ledger, key), asyncio.timeout(WAIT_SECONDS):
         with place.open_books() as books:
-            await race(ledger, books, find_key(ledger, digest), tasks)
+            await race(ledger, books, key, tasks)
 
 
 HOLDS = st.integers(100, 700)
@@ -179,10 +178,10 @@ async def burst(
     place: Place, times: int, credit_nano: int, requests: Sequence[BurstRequest]
 ) -> None:
     """Send them at once. A hold is full where less is left than so many times as much."""
-    digest = place.seed(credit_nano=credit_nano)
     admitted: list[Hold] = []
-    async with place.serve() as ledger, asyncio.timeout(WAIT_SECONDS):
-        account = (key := find_key(ledger, digest)).account
+    serving = place.serve_key(credit_nano=credit_nano)
+    async with serving as (ledger, key), asyncio.timeout(WAIT_SECONDS):
+        account = key.account
 
         async def send(one: BurstRequest) -> None:
             await pause(one.pauses[0])

@@ -38,9 +38,8 @@ for number in range(int(sys.argv[3])):
 
 async def test_changes_are_in_force_before_long(place: Place) -> None:
     """Credits, suspensions, new accounts and keys, revocations: while the server is idle."""
-    digest = place.seed(credit_nano=5000)
-    async with place.serve() as ledger:
-        account = find_key(ledger, digest).account
+    async with place.serve_key(credit_nano=5000) as (ledger, key):
+        account = key.account
         with place.open_books() as books:
             books.entries.post("a", "credit", 250, note="")
             books.accounts.suspend("a")
@@ -57,14 +56,12 @@ async def test_changes_are_in_force_before_long(place: Place) -> None:
 
 async def test_changes_are_in_force_while_the_server_is_busy(place: Place) -> None:
     """The balance that a charge brings back includes a credit; a revocation comes beside it."""
-    digest = place.seed(credit_nano=5000)
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key(credit_nano=5000) as (ledger, key):
         with place.open_books() as books:
             books.entries.post("a", "credit", 300, note="")
             await charge(ledger, key, 100)
             assert key.account.balance_nano == 5200
-            books.keys.revoke(key_id_of(digest))
+            books.keys.revoke(key.id)
         async with asyncio.timeout(WAIT_SECONDS):
             while key.revoked_ms is None:
                 await charge(ledger, key, 1)
@@ -88,10 +85,8 @@ async def test_terms_stay_the_same_record_as_long_as_nothing_in_them_changes(pla
 @pytest.mark.slow
 async def test_another_process_beside_charges_loses_and_doubles_nothing(place: Place) -> None:
     """An operator's process credits and corrects in a loop while the server charges all it can."""
-    digest = place.seed()
     charges = 0
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key() as (ledger, key):
         with place.run_process(OPERATOR, str(ROUNDS)) as operator:
             assert operator.stdin is not None
             operator.stdin.write(b"go\n")
@@ -153,9 +148,7 @@ async def test_a_budget_is_that_of_today_for_a_request_that_began_yesterday(plac
 
 async def test_settling_twice_charges_once(place: Place) -> None:
     """Queued or committed, a second settlement changes nothing and ends as the first does."""
-    digest = place.seed(credit_nano=5000)
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key(credit_nano=5000) as (ledger, key):
         hold = ledger.hold(key, admission())
         first, second = ledger.settle(hold, settlement(100)), ledger.settle(hold, settlement(900))
         await second
@@ -170,9 +163,7 @@ async def test_settling_twice_charges_once(place: Place) -> None:
 
 async def test_a_settlement_outlives_its_handler(place: Place) -> None:
     """A handler that is cancelled while it waits does not take its charge along."""
-    digest = place.seed(credit_nano=5000)
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key(credit_nano=5000) as (ledger, key):
 
         async def handle() -> None:
             await ledger.settle(ledger.hold(key, admission()), settlement(100))
@@ -188,9 +179,7 @@ async def test_a_settlement_outlives_its_handler(place: Place) -> None:
 
 async def test_what_is_queued_is_committed_at_the_end(place: Place) -> None:
     """Nobody has to wait for a settlement."""
-    digest = place.seed(credit_nano=10**6)
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key(credit_nano=10**6) as (ledger, key):
         for hold in [ledger.hold(key, admission(1)) for _ in range(1300)]:
             _ = ledger.settle(hold, settlement(3))
     assert place.read_balance() == 10**6 - 3900

@@ -35,9 +35,7 @@ from tests.support.rows import told_together
 
 async def test_an_outage_refuses_holds_and_ends_by_itself(place: Place) -> None:
     """503 before the provider is asked, and at once while it lasts; nothing is charged for it."""
-    digest = place.seed(credit_nano=5000)
-    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key(credit_nano=5000, commit_seconds=SHORT_SECONDS) as (ledger, key):
         with place.storage.fail_commits():
             hold = ledger.hold(key, admission())
             with pytest.raises(LedgerUnavailable):
@@ -58,9 +56,7 @@ async def test_an_outage_refuses_holds_and_ends_by_itself(place: Place) -> None:
 
 async def test_what_an_outage_delays_is_told_in_time_and_settled_once(place: Place) -> None:
     """A late charge is withdrawn where the caller says so; any other waits for the ledger."""
-    digest = place.seed(credit_nano=5000)
-    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key(credit_nano=5000, commit_seconds=SHORT_SECONDS) as (ledger, key):
         holds = [ledger.hold(key, admission(id_=f"req_{number}")) for number in range(3)]
         whole, stream, failed = holds
         for hold in holds:
@@ -114,9 +110,7 @@ UNWRITABLE: Final[tuple[dict[str, Any], ...]] = (
 
 
 async def test_what_no_row_can_say_is_never_held(place: Place) -> None:
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key() as (ledger, key):
         with told_together() as row:
             for edit in UNWRITABLE:
                 with row(repr(edit)), pytest.raises(ValueError, match="the ledger can write"):
@@ -129,9 +123,7 @@ async def test_what_no_row_can_say_is_never_held(place: Place) -> None:
 
 @pytest.mark.parametrize("text", ["m" * 500, "模" * 500, "\x7f\u2028'\"\\%s$1"])
 async def test_all_that_is_held_can_be_written(place: Place, text: str) -> None:
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key() as (ledger, key):
         hold = ledger.hold(key, replace(admission(2**62), model=text, provider=text))
         await ledger.confirm(hold)
         await ledger.wait_admitted(hold)
@@ -156,9 +148,7 @@ UNCHARGEABLE: Final[tuple[dict[str, Any], ...]] = (
 @pytest.mark.parametrize("waits", [False, True], ids=["one commit", "two commits"])
 async def test_a_charge_that_no_row_can_say_leaves_a_void(place: Place, *, waits: bool) -> None:
     """The fault is ours, so nothing is charged; but the request that was sent has its row."""
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key() as (ledger, key):
         with told_together() as row:
             for number, edit in enumerate(UNCHARGEABLE):
                 with row(repr(edit)):
@@ -181,9 +171,7 @@ async def test_a_charge_that_no_row_can_say_leaves_a_void(place: Place, *, waits
 async def test_a_row_that_the_database_refuses_is_found_before_the_provider_is_asked(
     place: Place,
 ) -> None:
-    digest = place.seed()
-    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
-        key = find_key(ledger, digest)
+    async with place.serve_key(commit_seconds=SHORT_SECONDS) as (ledger, key):
         place.storage.refuse_rows()
         for _ in range(3):
             hold = ledger.hold(key, admission())

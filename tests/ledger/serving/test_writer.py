@@ -65,10 +65,9 @@ async def test_a_full_database_is_an_outage_that_ends_by_itself(tmp_path: Path) 
 
 
 async def test_lock_of_another_process_is_an_outage_only_while_it_lasts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.ledger.serving.writer.BUSY_SECONDS", 0.05)
-    place = make_place(tmp_path, credit_nano=CREDIT)
     async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         with closing(connect(place.path)) as other:
@@ -201,7 +200,7 @@ async def test_whoever_has_waited_long_is_told_once_a_commit_fails(
 
 
 async def test_a_writer_that_fails_leaves_nobody_waiting(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A bug of ours in the writer: whoever waits is told, nobody spends, and it is in the log."""
 
@@ -211,7 +210,6 @@ async def test_a_writer_that_fails_leaves_nobody_waiting(
         assert not buggy, "a bug"
         return NOW_MS
 
-    place = make_place(tmp_path)
     async with open_sqlite(place.path, clock=clock) as ledger:
         key = find_key(ledger, place)
         hold, late = ledger.hold(key, admission()), ledger.hold(key, admission())

@@ -22,7 +22,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import admission, settlement, void
-from tests.ledger.kit import assert_sound, find_key, make_place, query
+from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
 
@@ -79,9 +79,8 @@ def test_backup_says_what_is_missing(cli: Cli, tmp_path: Path) -> None:
     assert cli.run("backup", "").code == 2
 
 
-def test_backup_that_fails_leaves_no_file(tmp_path: Path) -> None:
+def test_backup_that_fails_leaves_no_file(place: Place, tmp_path: Path) -> None:
     """Half a copy is none: neither under its name nor beside it."""
-    place = make_place(tmp_path)
     target = tmp_path / "copies" / "copy.db"
     target.parent.mkdir()
     with SqliteBooks(place.path) as books:
@@ -101,9 +100,8 @@ SqliteBooks(Path(sys.argv[1])).back_up(Path(sys.argv[2]))
 """
 
 
-def test_backup_removes_what_killed_ones_left(tmp_path: Path) -> None:
+def test_backup_removes_what_killed_ones_left(place: Place, tmp_path: Path) -> None:
     """A cron job names each backup by its day. Other backups under way and other files stay."""
-    place = make_place(tmp_path)
     target = tmp_path / "copies" / "copy.db"
     target.parent.mkdir()
     words = (str(place.path), str(target.with_name("monday.db")))
@@ -126,10 +124,9 @@ def test_backup_removes_what_killed_ones_left(tmp_path: Path) -> None:
 
 
 def test_backup_begins_again_if_its_file_is_taken_for_a_remain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another backup may find the file before it is locked."""
-    place = make_place(tmp_path)
     target = tmp_path / "copies" / "copy.db"
     target.parent.mkdir()
     removed: list[str] = []

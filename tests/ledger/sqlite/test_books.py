@@ -195,11 +195,10 @@ def test_a_ledger_that_cannot_be_written_can_be_backed_up(
 
 
 async def test_a_change_is_in_force_where_a_process_serves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without one there is nothing to wait for; `IN_FORCE_SECONDS` is more than the pause of polls."""
     monkeypatch.setattr("gateway.ledger.sqlite.books.IN_FORCE_SECONDS", 0.05)
-    place = make_place(tmp_path)
     async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         with closing(SqliteBooks(place.path)) as books:

@@ -27,7 +27,7 @@ from gateway.ledger.sqlite.files import (
 )
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import admission, charge, until
-from tests.ledger.kit import assert_sound, find_key, make_place
+from tests.ledger.kit import Place, assert_sound, find_key, make_place
 from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
@@ -39,10 +39,9 @@ CREDIT = 10**12
     ("suffix", "replaced"), [("", False), ("", True), ("-wal", True), ("-shm", False)]
 )
 async def test_nothing_is_spent_while_a_file_is_missing_or_another(
-    suffix: str, replaced: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    suffix: str, replaced: bool, place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Writes would be lost then. Once the file is back, all goes on."""
-    place = make_place(tmp_path, credit_nano=CREDIT)
     file = place.path.with_name(place.path.name + suffix)
     aside = tmp_path / "aside"
     async with open_sqlite(place.path) as ledger:
@@ -62,9 +61,10 @@ async def test_nothing_is_spent_while_a_file_is_missing_or_another(
     assert_sound(place.path)
 
 
-def test_a_glance_notices_a_gateway_that_began_to_serve_from_others(tmp_path: Path) -> None:
+def test_a_glance_notices_a_gateway_that_began_to_serve_from_others(
+    place: Place, tmp_path: Path
+) -> None:
     """Nothing changed but the mark, which is all that tells of it."""
-    place = make_place(tmp_path)
     lock = take_lock(place.path)
     with SqliteBooks(place.path), marked(lock, place.path):
         watch = FileWatch(place.path)
@@ -102,7 +102,7 @@ async def test_nothing_is_committed_if_a_file_goes_away_meanwhile(
     served: bool, tmp_path: Path
 ) -> None:
     """The rescue that is told is of the serving process; a command has its files for a moment."""
-    place = make_place(tmp_path, credit_nano=CREDIT)
+    place = make_place(tmp_path)
     log, aside = tmp_path / "gateway.db-wal", tmp_path / "aside"
     async with AsyncExitStack() as stack:
         if served:
@@ -122,10 +122,9 @@ async def test_nothing_is_committed_if_a_file_goes_away_meanwhile(
 
 
 async def test_the_operator_does_not_write_to_a_file_that_replaced_the_one_served(
-    tmp_path: Path,
+    place: Place, tmp_path: Path
 ) -> None:
     """Once nobody serves, it is a backup that was put in its place, and can be served."""
-    place = make_place(tmp_path, credit_nano=CREDIT)
     aside = tmp_path / "aside"
     async with open_sqlite(place.path):
         aside.write_bytes(place.path.read_bytes())
@@ -139,9 +138,10 @@ async def test_the_operator_does_not_write_to_a_file_that_replaced_the_one_serve
         assert ledger.writable
 
 
-async def test_what_a_killed_gateway_had_open_is_of_no_account(tmp_path: Path) -> None:
+async def test_what_a_killed_gateway_had_open_is_of_no_account(
+    place: Place, tmp_path: Path
+) -> None:
     """A command may have removed its log since. A start tells others so before it opens the files."""
-    place = make_place(tmp_path)
     lock_path = tmp_path / "gateway.db.lock"
     lock_path.write_text("1 1:1 1:2 1:3")
     assert_sound(place.path)
@@ -154,9 +154,8 @@ async def test_what_a_killed_gateway_had_open_is_of_no_account(tmp_path: Path) -
         assert_sound(place.path)
 
 
-def test_files_may_go_away_once_they_are_being_closed(tmp_path: Path) -> None:
+def test_files_may_go_away_once_they_are_being_closed(place: Place) -> None:
     """SQLite removes the log when it closes, and the lock goes only after that."""
-    place = make_place(tmp_path)
     lock = take_lock(place.path)
     with SqliteBooks(place.path), marked(lock, place.path):
         pass
@@ -191,8 +190,7 @@ async def test_no_new_database_is_made_where_there_was_one(suffix: str, tmp_path
     assert not path.exists()
 
 
-async def test_a_symbolic_link_is_the_same_database(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
+async def test_a_symbolic_link_is_the_same_database(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "link.db"
     other.symlink_to(place.path)
     async with open_sqlite(place.path):
@@ -203,8 +201,7 @@ async def test_a_symbolic_link_is_the_same_database(tmp_path: Path) -> None:
         assert ledger.writable
 
 
-async def test_a_hard_link_is_refused(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
+async def test_a_hard_link_is_refused(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "link.db"
     other.hardlink_to(place.path)
     for path in (place.path, other):
@@ -214,10 +211,9 @@ async def test_a_hard_link_is_refused(tmp_path: Path) -> None:
 
 
 async def test_commands_work_beside_a_snapshot_made_of_hard_links_while_a_gateway_serves(
-    tmp_path: Path,
+    place: Place, tmp_path: Path
 ) -> None:
     """Only the name by which it serves has its log."""
-    place = make_place(tmp_path)
     other = tmp_path / "link.db"
     async with open_sqlite(place.path):
         other.hardlink_to(place.path)
@@ -238,18 +234,18 @@ def test_a_lock_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     os.close(lock)
 
 
-async def test_it_is_told_whether_a_process_serves_from_a_database(tmp_path: Path) -> None:
+async def test_it_is_told_whether_a_process_serves_from_a_database(
+    place: Place, tmp_path: Path
+) -> None:
     path = tmp_path / "gateway.db"
     assert not is_served(path), "there is no lock file"
-    place = make_place(tmp_path)
     async with open_sqlite(place.path):
         assert is_served(place.path)
     assert not is_served(place.path)
 
 
-async def test_the_process_that_serves_is_found_by_its_start(tmp_path: Path) -> None:
+async def test_the_process_that_serves_is_found_by_its_start(place: Place, tmp_path: Path) -> None:
     """Its id alone may be that of another one: outside its container, or after a kill."""
-    place = make_place(tmp_path)
     lock = tmp_path / "gateway.db.lock"
     with SqliteBooks(place.path):
         assert find_server(place.path) is None
@@ -267,10 +263,9 @@ async def test_the_process_that_serves_is_found_by_its_start(tmp_path: Path) -> 
 
 
 async def test_where_proc_hides_the_process_its_id_has_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commands of a sandboxed unit see no other process, but may send it a signal."""
-    place = make_place(tmp_path)
     async with open_sqlite(place.path):
         monkeypatch.setattr("gateway.ledger.sqlite.files._read_start", lambda _: "")
         assert find_server(place.path) == os.getpid()

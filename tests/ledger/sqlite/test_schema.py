@@ -87,8 +87,7 @@ async def test_commits_are_on_the_disk_on_every_connection(tmp_path: Path) -> No
     assert booked == PRAGMAS | {"busy_timeout": 5000}
 
 
-def test_newer_schema_is_refused(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
+def test_newer_schema_is_refused(place: Place) -> None:
     connection = sqlite3.connect(place.path)
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()

@@ -32,9 +32,8 @@ from tests.ledger.contract.kit import admission, charge, settlement
 from tests.ledger.kit import Place, find_key, make_place, query
 
 
-async def test_fast_reply_is_one_commit(tmp_path: Path) -> None:
+async def test_fast_reply_is_one_commit(place: Place) -> None:
     """A row that is settled before it was written is inserted in its final state."""
-    place = make_place(tmp_path)
     async with open_sqlite(place.path) as ledger:
         hold = ledger.hold(find_key(ledger, place), admission())
         await asyncio.sleep(0)
@@ -68,17 +67,15 @@ async def test_the_writer_keeps_few_pages_in_memory(tmp_path: Path) -> None:
     assert kib == -CACHE_KIB
 
 
-async def test_a_hold_that_never_reached_the_queue_is_not_admitted(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
+async def test_a_hold_that_never_reached_the_queue_is_not_admitted(place: Place) -> None:
     async with open_sqlite(place.path) as ledger:
         late = take_hold(find_key(ledger, place), admission())
     with pytest.raises(LedgerUnavailable):
         await ledger.wait_admitted(late)
 
 
-async def test_a_change_of_a_key_leaves_what_it_has_spent(tmp_path: Path) -> None:
+async def test_a_change_of_a_key_leaves_what_it_has_spent(place: Place) -> None:
     """Its row lacks what was charged since the last fold."""
-    place = make_place(tmp_path)
     async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         await charge(ledger, key, 5)
@@ -271,8 +268,7 @@ async def test_no_thread_is_left_of_a_connection_that_failed() -> None:
     assert [thread.is_alive() for thread in threads] == [False]
 
 
-async def test_a_table_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
+async def test_a_table_that_cannot_be_read_is_an_outage(place: Place) -> None:
     async with open_sqlite(place.path) as ledger:
         async with SqliteReader.open(place.path) as reader:
             query(place.path, "ALTER TABLE requests RENAME TO gone")

@@ -93,11 +93,10 @@ def test_failure_at_any_statement_commits_all_or_nothing(tmp_path: Path) -> None
     ],
 )
 def test_only_a_lock_of_another_process_is_brief(
-    tmp_path: Path, code: int, *, expected: bool
+    place: Place, code: int, *, expected: bool
 ) -> None:
     """The next try may work at once; any other failure makes the writer pause."""
     assert is_busy(make_error(code)) is expected
-    place = make_place(tmp_path)
     items = [Item(hold, insert=True, settlement=None) for hold in make_holds(place)]
     with closing(sqlite3.connect(place.path, factory=DyingDisk)) as disk:
         disk.fail_at, disk.code = 1, code
@@ -148,8 +147,7 @@ def grow(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-async def test_large_log_is_cut_when_nothing_is_to_do(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
+async def test_large_log_is_cut_when_nothing_is_to_do(place: Place) -> None:
     async with open_sqlite(place.path) as ledger:
         with closing(connect(place.path)) as other:
             grow(other)
@@ -158,8 +156,7 @@ async def test_large_log_is_cut_when_nothing_is_to_do(tmp_path: Path) -> None:
         await charge(ledger, find_key(ledger, place), 5)
 
 
-def test_log_is_left_alone_while_small_or_busy_or_just_tried(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
+def test_log_is_left_alone_while_small_or_busy_or_just_tried(place: Place) -> None:
     now = 0.0
     with closing(connect(place.path)) as writer, closing(connect_reader(place.path)) as reader:
         keeper = WalKeeper(place.path, lambda: now)
