@@ -62,8 +62,9 @@ def start_first(config: Config, address: str) -> FirstStart | None:
 
 def _show(config: Config, text: str, others: Sequence[FirstStartText]) -> str:
     """Show a text on the terminal if there is one, else in a file that only this user can read."""
-    # Otherwise stderr is a log, which others may read and which is kept.
-    path = None if sys.stderr.isatty() else find_key_file(config)
+    # Otherwise stderr is a log, which others may read and which is kept, or it is closed.
+    has_terminal = sys.stderr is not None and sys.stderr.isatty()
+    path = None if has_terminal else find_key_file(config)
     note = ", ".join(["its key lets anybody spend", *(one.lets for one in others)])
     try:
         if path is None:

@@ -155,6 +155,17 @@ def test_a_terminal_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         assert books.accounts.read_all() == []
 
 
+def test_without_stderr_the_key_is_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor may close all descriptors of a service."""
+    config = load(tmp_path, "[billing]\ndemo_credit = 5\n")
+    monkeypatch.setattr(sys, "stderr", None)
+    first = start_first(config, ADDRESS)
+    assert first is not None
+    assert first.secret in find_key_file(config).read_text()
+
+
 @pytest.mark.parametrize(
     "content",
     [b"SQLite format 3\0" + b"\xff" * 4080, pytest.param(b"\0" * 4096, marks=pytest.mark.slow)],
