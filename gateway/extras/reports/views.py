@@ -115,7 +115,8 @@ def show_latest(
     shown = rows[:limit]
     command.show_list(shown, fields)
     if len(rows) > len(shown):
+        several = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
         these = (
-            f"These are the latest {limit} {what}s" if limit > 1 else f"This is the latest {what}"
+            f"These are the latest {limit} {several}" if limit > 1 else f"This is the latest {what}"
         )
         command.say(f"{these}; --limit N shows more.")
