@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import ip_network
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -131,7 +132,7 @@ _ELSEWHERE = re.compile(r"\s*(?:[\w+.-]+://|(?:env|file|command):)", re.ASCII | 
 def database_file(value: object) -> str:
     """Read the path of a database. An address, which may have a password, would be made as folders."""
     path = text(value)
-    if _ELSEWHERE.match(path):
+    if _ELSEWHERE.match(path) or PurePath(path).name in ("", ".."):
         raise ValueError(
             'must be the path of a file itself, such as "gateway.db", and is read from no variable'
             " or file; the address of a PostgreSQL database belongs in url"
