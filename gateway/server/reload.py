@@ -96,7 +96,13 @@ class Reloader:
 
     def _read(self) -> tuple[Config, tuple[str, ...]]:
         """Read and check the file; return what can be in force now, and what waits. Raises ConfigError."""
-        read = fit_to_files(self.load(self.gateway.config.path, os.environ))
+        path, served = self.gateway.config.path, self.gateway.config.models
+        read = fit_to_files(self.load(path, os.environ))
+        if served and not read.models:  # a full disk leaves an empty file
+            raise ConfigError(
+                f"{path}: has no model, and some are served; if it was cut short, restore it; to serve"
+                " none, restart the gateway"
+            )
         return keep_fixed(self.gateway.config, read)
 
     def _show(self, result: Reload) -> Reload:

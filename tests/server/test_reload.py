@@ -128,6 +128,13 @@ class Player:
             assert f"Refused, nothing changed: {ran.json['words']}\n" == ran.err or ran.json["ok"]
         return f"{int(ran.code)} {ran.err.strip()}"
 
+    async def do_cut(self, lines: str) -> str:
+        """Reload with so many lines of the file, as a full disk leaves it."""
+        text = self.gateway.config.read_text()
+        self.gateway.config.write_text("\n".join(text.splitlines()[: int(lines)]))
+        said = await asyncio.to_thread(self.one.ask)
+        return said.words if said.ok else f"refused: {said.words}"
+
     async def do_complete(self, _: str) -> str:
         before = len(self.alpha.exchanges)
         reply = await self.gateway.chat(self.one.caller.key, say(MODEL))
