@@ -257,14 +257,19 @@ def check_served(path: Path) -> None:
 
 
 def check_absence(path: Path) -> None:
-    """Refuse to make a database where there was one. Raises LedgerError."""
+    """Refuse to make a database where there was one. Raises LedgerError.
+
+    An empty file is none: a copy on a full disk leaves one, and SQLite would delete the log beside it.
+    """
     lock_path, log_path = _add(path, ".lock"), _add(path, "-wal")
-    if path.exists():
+    is_there = path.exists()
+    if is_there and path.stat().st_size:
         return
     trace = lock_path if _read_mark(lock_path) else log_path if log_path.exists() else None
     if trace is not None:
+        found = "the file is empty" if is_there else "there is no database"
         raise LedgerError(
-            f"{path}: there is no database, but {trace.name} shows that there was one. Put it back"
+            f"{path}: {found}, but {trace.name} shows that there was one. Put it back"
             f" or restore a backup; to begin with empty books, delete {trace.name}"
         )
 

@@ -92,8 +92,9 @@ def connect_empty(path: Path) -> sqlite3.Connection:
 
 def _open(path: Path, *, create: bool) -> sqlite3.Connection:
     files.check_served(path)
-    if create:
+    if create or path.exists():
         files.check_absence(path)
+    if create:
         _create_file(path)
     files.check_names(path)
     # mode=rw: SQLite itself must not make the file, its mode would follow the umask.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import logging
 import os
 import sqlite3
@@ -175,8 +176,11 @@ def test_a_program_that_looks_whether_somebody_serves_keeps_no_gateway_from_star
     os.close(take_lock(tmp_path / "gateway.db"))
 
 
-@each_row("suffix", ["-wal", ".lock"])
-async def test_no_new_database_is_made_where_there_was_one(suffix: str, tmp_path: Path) -> None:
+@each_row("suffix, is_empty", list(itertools.product(["-wal", ".lock"], [False, True])))
+async def test_no_new_database_is_made_where_there_was_one(
+    suffix: str, is_empty: bool, tmp_path: Path
+) -> None:
+    """A copy on a full disk leaves an empty file, which is none, for commands, too."""
     path = tmp_path / "gateway.db"
     if suffix == "-wal":
         path.with_name("gateway.db-wal").touch()
@@ -184,10 +188,15 @@ async def test_no_new_database_is_made_where_there_was_one(suffix: str, tmp_path
         async with open_sqlite(path):
             pass
         path.unlink()
+    if is_empty:
+        path.touch()
     with pytest.raises(LedgerError, match=f"gateway.db{suffix} shows that there was one"):
         async with open_sqlite(path):
             pass
-    assert not path.exists()
+    if is_empty:
+        with pytest.raises(LedgerError, match="the file is empty, but"):
+            SqliteBooks(path)
+    assert path.exists() == is_empty
 
 
 async def test_a_symbolic_link_is_the_same_database(place: Place, tmp_path: Path) -> None:
