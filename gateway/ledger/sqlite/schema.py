@@ -77,6 +77,10 @@ def connect(
                 _upgrade(connection, path, is_locked=is_locked, progress=progress)
             else:
                 upgrades.forget_killed(path)
+            if not is_locked:
+                # Before 3.51.3 SQLite may damage a database if two connections write its log back at the
+                # same moment (sqlite.org/wal.html#walresetbug). So only the one that serves does.
+                connection.execute("PRAGMA wal_autocheckpoint = 0")
         except (OSError, sqlite3.Error) as error:
             raise upgrades.explain(path, error) from error
         until_ready.pop_all()

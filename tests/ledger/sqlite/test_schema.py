@@ -42,7 +42,7 @@ PRAGMAS = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
 
 
 def read_pragmas(connection: sqlite3.Connection) -> dict[str, object]:
-    names = [*PRAGMAS, "busy_timeout"]
+    names = [*PRAGMAS, "busy_timeout", "wal_autocheckpoint"]
     return {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
 
 
@@ -77,14 +77,17 @@ async def test_files_are_for_the_owner_alone(tmp_path: Path) -> None:
 
 
 async def test_commits_are_on_the_disk_on_every_connection(tmp_path: Path) -> None:
-    """synchronous=FULL, foreign keys, WAL and a busy time-out, for the server and the books."""
+    """synchronous=FULL, foreign keys, WAL and a busy time-out, for the server and the books.
+
+    Only the server writes the log back: SQLite before 3.51.3 may fail where two do.
+    """
     place, faults = make_place(tmp_path), Faults()
     async with open_sqlite(place.path, connector=faults.connect):
         served = await faults.run(read_pragmas)
     with SqliteBooks(place.path) as books:
         booked = read_pragmas(books.connection)
-    assert served == PRAGMAS | {"busy_timeout": 5}
-    assert booked == PRAGMAS | {"busy_timeout": 5000}
+    assert served == PRAGMAS | {"busy_timeout": 5, "wal_autocheckpoint": 1000}
+    assert booked == PRAGMAS | {"busy_timeout": 5000, "wal_autocheckpoint": 0}
 
 
 def test_newer_schema_is_refused(place: Place) -> None:
