@@ -88,8 +88,11 @@ def model_list(text: str) -> tuple[str, ...]:
 
 def word(text: str) -> str:
     """Parse a name or a note: one line that is not blank."""
-    if not text.strip() or not text.isprintable():
-        raise ArgumentTypeError("must be one line of text that is not empty")
+    hidden = next((char for char in text if not char.isprintable()), "")
+    if hidden or not text.strip():
+        # Copied text may have a space that does not break, or a mark, and nobody sees it.
+        without = f", without U+{ord(hidden):04X}, which is not shown" if hidden else ""
+        raise ArgumentTypeError(f"must be one line of text that is not empty{without}")
     return text
 
 
