@@ -36,7 +36,8 @@ def make_message(context: ReplyContext, content: list[Json], stop: Json, usage: 
 
 
 def make_text(text: str, citations: Sequence[Json] = ()) -> Json:
-    return {"type": "text", "text": text, "citations": citations or None}
+    # Null is allowed by Anthropic's schema, but it leaves them out, and Vercel's AI SDK refuses null.
+    return {"type": "text", "text": text, **({"citations": citations} if citations else {})}
 
 
 def make_thinking(thinking: str, signature: str = "") -> Json:
