@@ -98,6 +98,7 @@ class MessagesReader(EventReader):
         match body["type"]:
             case "message_stop":
                 self.ended = True
+                self.counted |= self._note_usage(body.get("usage"))  # of imitations of the API
                 return None
             case "message_start":
                 self.begun = True
