@@ -66,15 +66,18 @@ def carries(choice: object, key: Literal["message", "delta"]) -> bool:
 
 
 def read_content(content: object) -> tuple[str, str]:
-    """Read the reasoning and the text of a content, which at Mistral may be an array of both."""
+    """Read the reasoning and the text of a content, which at Mistral and Databricks may be an array of both."""
     if isinstance(content, str):
         return "", content
     thinking = text = ""
     for part in content if isinstance(content, list) else ():
         match part:
-            case {"type": "text", "text": str(said)}:
+            case {"type": "text" | "summary_text", "text": str(said)}:
                 text += said
-            case {"type": "thinking", "thinking": thought}:
+            case {"type": "thinking", "thinking": thought} | {
+                "type": "reasoning",
+                "summary": thought,
+            }:
                 thinking += read_content(thought)[1]
             case _:
                 pass  # pictures and references are no text
