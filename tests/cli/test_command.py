@@ -14,9 +14,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -173,48 +173,38 @@ def test_an_error_that_no_path_explains_keeps_the_systems_words(cli: Cli, number
     assert answer.err == f"python -m gateway: {cli.folder}: {os.strerror(number)}\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
-def test_a_folder_that_cannot_be_read_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """`backup` lists it for what a killed one left, or opens it to keep the new name on the disk."""
+@contextmanager
+def owned_by_nobody(capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+    """A command line of a user who is not root; pytest's own folders are closed to such."""
     nobody = pwd.getpwnam("nobody").pw_uid
     with tempfile.TemporaryDirectory() as folder:
         cli = make_cli(Path(folder), capsys)
         cli.done("account", "add", "alice")
-        target = cli.folder / "backups"
-        target.mkdir()
+        (cli.folder / "backups").mkdir(mode=0o300)
         for path in (cli.folder, *cli.folder.iterdir()):
             os.chown(path, nobody, -1)
-        target.chmod(0o300)
         os.seteuid(nobody)
         try:
-            answer = cli.run("backup", str(target / "copy.db"))
+            yield cli
         finally:
             os.seteuid(0)
-    assert answer.code == ExitCode.FAILED
-    assert answer.err == (
-        f"python -m gateway: {target}: the folder {target} has a mode that forbids it;"
-        f" type `chmod u+rwX {target}`\n"
-    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
-def test_a_folder_of_somebody_else_is_told_with_what_to_type(
+def test_a_folder_that_keeps_a_user_out_is_told_with_what_to_type(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Here by `backup`, whose name for the unfinished copy nobody knows."""
-    nobody = pwd.getpwnam("nobody").pw_uid
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own ones are closed to others
-        cli = make_cli(Path(folder), capsys)
-        cli.done("account", "add", "alice")
-        for path in (cli.folder, *cli.folder.iterdir()):
-            os.chown(path, nobody, -1)
-        os.seteuid(nobody)
-        try:
-            answer = cli.run("backup", "/etc/copy.db")
-        finally:
-            os.seteuid(0)
-    assert answer.code == ExitCode.FAILED
-    assert answer.err == (
+    """One that `backup` cannot list for what a killed one left; and one of somebody else."""
+    with owned_by_nobody(capsys) as cli:
+        target = cli.folder / "backups"
+        closed = cli.run("backup", str(target / "copy.db"))
+        others = cli.run("backup", "/etc/copy.db")
+    assert closed.code == others.code == ExitCode.FAILED
+    assert closed.err == (
+        f"python -m gateway: {target}: the folder {target} has a mode that forbids it;"
+        f" type `chmod u+rwX {target}`\n"
+    )
+    assert others.err == (
         "python -m gateway: /etc/copy.db: the folder /etc belongs to the user root, and this is nobody;"
         " put `sudo` in front of the command\n"
     )
