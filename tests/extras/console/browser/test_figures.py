@@ -273,17 +273,6 @@ async def test_what_was_paid_is_exact(site: Site) -> None:
     assert (await cell.inner_text()).endswith(".000001")
 
 
-async def test_what_is_owed_is_rounded_up(site: Site) -> None:
-    page = await site.open("", HOLDER)
-    shown = await page.evaluate(
-        """async () => {
-            const { debt } = await import("/console/static/format.js");
-            return debt("10.211").textContent;
-        }"""
-    )
-    assert shown == "$10.22"
-
-
 async def test_amounts_have_no_exponent_and_the_smallest_is_not_0(site: Site) -> None:
     """Amounts have no exponent, and the smallest is not shown as 0."""
     page = await site.open("", WORD)
@@ -326,15 +315,15 @@ async def test_a_bar_that_is_clicked_leads_to_its_day(site: Site) -> None:
         await page.wait_for_url(re.compile(r"/usage\?.*by=hour&from=(\d{4}-\d\d-\d\d)&to=\1"))
 
 
-async def test_times_from_buckets_say_that_they_are_near(site: Site) -> None:
+async def test_what_is_owed_is_rounded_up_and_times_from_buckets_are_near(site: Site) -> None:
     page = await site.open("", HOLDER)
     shown = await page.evaluate(
         """async () => {
-            const { percentiles } = await import("/console/static/format.js");
-            return [percentiles(300, 4700), percentiles(300, 4700, true)];
+            const { debt, percentiles } = await import("/console/static/format.js");
+            return [debt("10.211").textContent, percentiles(300, 4700), percentiles(300, 4700, true)];
         }"""
     )
-    assert shown == ["≈ 0.30 / 4.70 s", "0.30 / 4.70 s"]
+    assert shown == ["$10.22", "≈ 0.30 / 4.70 s", "0.30 / 4.70 s"]
 
 
 async def test_of_two_hundred_models_the_chart_shows_eight(site: Site) -> None:
