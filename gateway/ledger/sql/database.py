@@ -99,6 +99,12 @@ class Connection(Protocol):
     def executemany(self, sql: str, rows: Iterable[Values], /) -> object: ...
 
 
+def roll_back(connection: Connection) -> None:
+    """Roll back, unless SQLite has done so by itself, as on a full disk: a second try would hide that error."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
 Row = tuple[int | str | None, ...]
 InsertRows = Callable[[Connection, str, Sequence[Row]], None]
 """Inserts rows after the VALUES of a statement; each database has its own quick way for many rows."""
@@ -267,7 +273,7 @@ class Database(ABC):
             try:
                 yield connection
             finally:
-                connection.execute("ROLLBACK")  # it has only read
+                roll_back(connection)  # it has only read
 
     def _begin_snapshot(self) -> None:
         self.connection.execute(self._BEGIN_SNAPSHOT)

@@ -22,7 +22,7 @@ from gateway.ledger.checks import require_new
 from gateway.ledger.records import AuditReport, LedgerError
 from gateway.ledger.sql import audit
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import Connection
+from gateway.ledger.sql.database import Connection, roll_back
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import write_backup
@@ -94,7 +94,7 @@ class SqliteBooks(Books):
                 is_behind = folds.has_unfolded(self.connection)
             finally:
                 if is_behind:
-                    self.connection.execute("ROLLBACK")
+                    roll_back(self.connection)
             if not is_behind:
                 return
             if not self._fold():
@@ -246,7 +246,7 @@ def run_audit(
         # Those that no fold has are not in the index that the next audit begins with.
         last = min(audit.read_last_entry(connection), folds.read_folded(connection))
     finally:
-        connection.execute("ROLLBACK")
+        roll_back(connection)
     if report.ok:
         # Not within the snapshot: it began with a read, and cannot write once others have written.
         with transaction(connection):

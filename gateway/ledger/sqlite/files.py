@@ -37,8 +37,10 @@ REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another program keeps it locked; end that program",
     sqlite3.SQLITE_NOTADB: "it is no ledger, or its first page is damaged; restore a backup",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup",
+    sqlite3.SQLITE_IOERR_GETTEMPPATH: "no folder for temporary files can be written; make /tmp"
+    " writable, or name one in the variable SQLITE_TMPDIR",
 }
-"""Faults of a database, by SQLite's primary codes of errors."""
+"""Faults of a database, by SQLite's codes of errors: primary ones, or an extended one of more use."""
 _SYSTEM: Final = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -87,7 +89,9 @@ def find_access_obstacle(path: Path) -> str | None:
 
 def describe(error: sqlite3.Error, code: int | None = None) -> str:
     """Describe what is wrong with a database that was open."""
-    return _join(REASONS.get(primary_code(error) if code is None else code), str(error))
+    exact: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    reason = REASONS.get(exact) or REASONS.get(primary_code(error) if code is None else code)
+    return _join(reason, str(error))
 
 
 def _join(reason: str | None, said: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.ledger.sql.database import Row
+from gateway.ledger.sql.database import Row, roll_back
 
 
 @contextmanager
@@ -31,9 +31,7 @@ def transaction(
             before_commit()
         connection.execute("COMMIT")
     finally:
-        # SQLite rolls back by itself after some errors, such as a full disk.
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        roll_back(connection)
 
 
 @contextmanager

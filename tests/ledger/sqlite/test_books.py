@@ -16,6 +16,7 @@ import pytest
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.writer import POLL_SECONDS
+from gateway.ledger.sql import audit
 from gateway.ledger.sqlite.books import (
     IN_FORCE_SECONDS,
     SqliteBooks,
@@ -175,6 +176,23 @@ async def test_the_check_at_the_start_ends_at_its_first_problem(
 def books(tmp_path: Path) -> Iterator[SqliteBooks]:
     with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
         yield books
+
+
+def test_an_error_after_which_sqlite_rolled_back_is_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that is full of temporary files: a second rollback would fail and hide it."""
+
+    def fail(connection: sqlite3.Connection, *_: object, **__: object) -> None:
+        connection.execute("ROLLBACK")
+        raise sqlite3.OperationalError("its words")
+
+    monkeypatch.setattr(audit, "prove", fail)
+    with SqliteBooks(place.path) as books:
+        with pytest.raises(LedgerError, match="its words"):
+            books.audit()
+        with pytest.raises(LedgerError, match="its words"), books.snapshot():
+            fail(books.connection)
 
 
 def test_the_size_is_that_of_database_and_log(books: SqliteBooks, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import (
     FileWatch,
+    describe,
     explain,
     find_server,
     is_served,
@@ -297,3 +298,8 @@ def test_an_io_error_on_a_full_disk_is_a_full_disk(
     assert "the disk fails" in str(explain(tmp_path / "gateway.db", error))
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((4096, 4096, *[0] * 9)))
     assert "the disk is full" in str(explain(tmp_path / "gateway.db", error))
+
+
+def test_a_missing_folder_for_temporary_files_is_no_broken_disk() -> None:
+    """A container may have a read-only root and no /tmp; the database is well."""
+    assert "SQLITE_TMPDIR" in describe(sqlite_error(sqlite3.SQLITE_IOERR_GETTEMPPATH))
