@@ -1,10 +1,10 @@
 """Repairs of chat replies that break OpenAI's schema, in its order; README.md has who breaks it.
 
-    object, id, usage    `maybe_repair_reply`, `chunks.ChunkRepair`; in streams the id and a usage beside choices by
-                         `ChatStream`, since templates write them, too
+    object, id, usage    `maybe_repair_reply` (and created), `chunks.ChunkRepair`; in streams the id and a usage
+                         beside choices by `ChatStream`, since templates write them, too
     index                `_repair_choice`, `ChunkRepair`, and what is within:
     finish_reason        `repair_finish`
-    message, delta       `repair_message`, `ChunkRepair`: role, `tool_calls`, `function_call`
+    message, delta       `repair_message`, `ChunkRepair`: role, content, `tool_calls`, `function_call`
     tool_calls           `content.CallRepair`: index, id, type, name and arguments of each
 
 Whatever conforms comes back as the same object, and its bytes pass.
@@ -16,6 +16,7 @@ from collections.abc import Container
 from operator import is_not
 from typing import Final
 
+from gateway.base.errors import UpstreamError
 from gateway.base.money import Tokens
 from gateway.dialects.chat.content import CallRepair
 from gateway.dialects.chat.tools import name_customs
@@ -35,10 +36,14 @@ from gateway.dialects.wire.usage import (
 REPLY_OBJECT: Final = "chat.completion"
 ID_PREFIX: Final = "chatcmpl-"
 """The beginning of the ids of replies."""
+NO_MESSAGE: Final = "The upstream's reply has no message in it."
 
 
 def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
-    """Return a reply with the fields in place that the schema requires, or None when they are."""
+    """Return a reply with the fields in place that the schema requires, or None when they are.
+
+    Raises UpstreamError for a choice without a message.
+    """
     fixes: Json = {}
     identity, usage, lifted = reply.get("id"), reply.get("usage"), reply
     if type(usage) is not dict and (usage := find_chunk_usage(reply)) is not None:
@@ -48,6 +53,8 @@ def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Js
         fixes["object"] = REPLY_OBJECT
     if type(identity) is not str or not identity:
         fixes["id"] = ID_PREFIX + context.request_id
+    if type(reply.get("created")) is not int:
+        fixes["created"] = context.created
     if type(usage) is not dict:
         fixes["usage"] = make_chat_usage(tokens)
     # In nearly all replies the charge agrees with the report, which is then read only once.
@@ -75,7 +82,7 @@ def _repair_choice(choice: Json, position: int, context: ReplyContext) -> Json:
     if type(choice.get("index")) is not int:
         choice = {**choice, "index": position}
     if message is None:
-        return choice
+        raise UpstreamError(NO_MESSAGE)
     repaired = repair_message(message, context, passes=True)
     if repaired is not message:
         choice = {**choice, "message": repaired}
@@ -137,6 +144,9 @@ def repair_message(message: Json, context: ReplyContext, *, passes: bool = False
     fixes: Json = {}
     if message.get("role") != "assistant":
         fixes["role"] = "assistant"
+    # Gemini's has none if all tokens went into reasoning, and clients read it as a text.
+    if message.get("content") is None and not any(map(message.get, _INSTEAD)):
+        fixes["content"] = ""
     calls = get_list(message, "tool_calls")
     if not calls and "function_call" in message:
         calls = list_calls(message, context)
@@ -146,6 +156,10 @@ def repair_message(message: Json, context: ReplyContext, *, passes: bool = False
             fixes["tool_calls"] = fixed
             message = without(message, {"function_call"})
     return {**message, **fixes} if fixes else message
+
+
+_INSTEAD: Final = ("tool_calls", "function_call", "refusal", "audio")
+"""Members that a message has in place of a text: beside one of these a null is OpenAI's own."""
 
 
 def open_calls(context: ReplyContext, *, passes: bool) -> CallRepair:

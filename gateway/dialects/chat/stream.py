@@ -16,6 +16,7 @@ from gateway.dialects.chat.chunks import CHUNK_OBJECT, EMPTY, ChunkRepair
 from gateway.dialects.chat.content import carries, count_choices_text, fill_calls
 from gateway.dialects.chat.repair import (
     ID_PREFIX,
+    NO_MESSAGE,
     REPLY_OBJECT,
     find_message,
     repair_finish,
@@ -57,7 +58,7 @@ def read_choice(reply: Json, context: ReplyContext) -> tuple[Json, Json]:
     choice = next((one for one in reply["choices"] if isinstance(one, dict)), None)
     message = find_message(choice) if choice else None
     if choice is None or message is None:
-        raise UpstreamError("The upstream's reply has no message in it.")
+        raise UpstreamError(NO_MESSAGE)
     message = repair_message(message, context)
     return repair_finish(choice, context, called=bool(message.get("tool_calls"))), message
 

@@ -69,6 +69,39 @@ def test_broken_text_passes() -> None:
     assert reply.body == body.replace(b'"theirs"', b'"our/model"')
 
 
+@each_row("created", [None, "1", 1.5, True])
+def test_a_reply_has_the_time_of_its_creation(created: object) -> None:
+    assert read(completion(created=created))["created"] == make_context().created
+
+
+@each_row(
+    ("message", "content"),
+    [
+        ({}, ""),  # Gemini, when all tokens went into reasoning
+        ({"content": None}, ""),
+        ({"content": None, "reasoning_content": "r"}, ""),
+        ({"content": None, "tool_calls": []}, ""),
+        ({"content": None, "refusal": "no"}, None),
+        ({"content": None, "audio": {"id": "a"}}, None),
+        ({"content": None, "tool_calls": [{"id": "c", "type": "function", "function": {}}]}, None),
+    ],
+)
+def test_a_message_has_a_text_unless_it_has_something_else(
+    message: dict[str, Any], content: str | None
+) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "length"}
+    assert read(completion(choices=[choice]))["choices"][0]["message"]["content"] == content
+
+
+def test_a_choice_without_a_message_is_no_reply() -> None:
+    """It is so for callers of every dialect, and charged: the provider counted it."""
+    body = dump(completion(choices=[{"index": 0, "finish_reason": "stop", "text": "Hi"}]))
+    for caller in ("chat", "messages"):
+        reply = EXCHANGES[caller]["chat"].read_reply(body, make_context())
+        assert isinstance(reply.failure, UndeliverableReply)
+        assert reply.metered.tokens == Tokens(9, output=3)
+
+
 @fuzz(120)
 @given(
     st.fixed_dictionaries(
