@@ -175,7 +175,7 @@ class EmbeddingsUpstream(ServiceUpstream):
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
         """Edit the model; add `tokens` if there is no usage; pack floats if the caller wants base64.
 
-        Missing members are appended: of duplicate keys the last counts.
+        Missing members are appended.
         """
         found = maybe_find_vectors(text)
         if found is None:  # the reply contains the stand-in itself, under an escaped name
@@ -193,6 +193,8 @@ class EmbeddingsUpstream(ServiceUpstream):
         if type(reply.get("usage")) is not dict:
             count = tokens.all_input
             missing["usage"] = {"prompt_tokens": count, "total_tokens": count}
+        if not shown.keys().isdisjoint(missing):  # strict clients refuse a key that is there twice
+            edited, missing = dumps_lenient({**shown, **missing, "model": ours}), {}
         head, _, tail = (edited or frame).partition(_MARK)
         if missing:
             tail = b"%b,%b" % (tail[:-1], dumps_lenient(missing)[1:])

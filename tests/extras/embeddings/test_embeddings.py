@@ -118,6 +118,16 @@ def test_a_caller_gets_the_estimate_where_there_is_no_usage() -> None:
     assert told["usage"] == {"prompt_tokens": GUESSED, "total_tokens": GUESSED}
 
 
+@each_row("member", [{"usage": None}, {"usage": 7, "model": None}, {"model": 7}])
+def test_no_member_of_a_reply_is_told_twice(member: dict[str, Any]) -> None:
+    """Strict clients, such as those in Rust, refuse the reply."""
+    body = EMBEDDINGS.read_reply(dump(embeddings(**member)), make_context()).body
+    names = [name for name, _ in json.loads(body, object_pairs_hook=list)]
+    assert sorted(names) == sorted(set(names))
+    assert json.loads(body)["model"] == make_context().request.model
+    assert json.loads(body)["data"] == embeddings()["data"]
+
+
 def test_the_service_tier_is_read() -> None:
     value = embeddings(service_tier="default")
     assert EMBEDDINGS.read_reply(dump(value), make_context()).metered.terms == BillTerms("standard")
