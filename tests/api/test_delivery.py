@@ -50,6 +50,7 @@ JSON = dump(
     {
         "id": "chatcmpl-1",
         "object": "chat.completion",
+        "created": 1,
         "model": "theirs",
         "choices": [
             {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
