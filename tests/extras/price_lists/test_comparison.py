@@ -99,33 +99,6 @@ def paste(folder: Path, proposed: str, more: str) -> Model:
     return next(iter(load(folder, f"[models.{rest}\n{more}\n").models.values()))
 
 
-def test_the_proposal_for_people(tmp_path: Path) -> None:
-    listed = {
-        "input_mtok": {"base": 3, "tiers": [{"start": 200000, "price": 61}]},
-        "cache_read_mtok": 0.25,
-        "output_mtok": {"base": 0, "tiers": [{"start": 200000, "price": 21}]},
-    }
-    _, text = make_proposal(tmp_path, model(f"{PROPOSAL_PRICE}\n{RULES}"), genai({"m": listed}))
-    assert text == (
-        """\
-# 2026-11-22: replace these keys in the tables of these names.
-
-[models."m"]
-# openai, "openai/m" in the list:
-# cached_input: 0.30 -> 0.25, × 0.833
-# output: 15.00 -> 0.00, × 0, BECOMES ZERO
-# input (input_above 200000): 6.00 -> 61.00, × 10.2, CHANGES MORE THAN TENFOLD
-# cached_input (input_above 200000): 6.00 -> 0.25, × 0.0417, CHANGES MORE THAN TENFOLD
-# output (input_above 200000): 20.00 -> 21.00, × 1.05
-# Note: the rule speed fast has no counterpart.
-price = { input = 3.00, cached_input = 0.25, output = 0.00, web_search = 10.00 }
-price_when = [
-    { speed = "fast", price = { input = 30.00, output = 150.00 } },
-    { input_above = 200000, price = { input = 61.00, cached_input = 0.25, output = 21.00, web_search = 11.00 } },
-]"""
-    )
-
-
 def test_nothing_is_proposed_where_nothing_drifts(tmp_path: Path) -> None:
     _, text = make_proposal(tmp_path, model(PROPOSAL_PRICE), genai({"m": {"input_mtok": 3}}))
     assert text == "# 2026-11-22: nothing drifts from the list."
