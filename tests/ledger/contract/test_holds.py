@@ -13,7 +13,6 @@ from gateway.base.times import DAY_MS
 from gateway.ledger.budget_records import Allowance
 from tests.ledger.contract.kit import (
     NOW_MS,
-    WAIT_SECONDS,
     Place,
     admission,
     charge,
@@ -52,19 +51,6 @@ async def test_changes_are_in_force_before_long(place: Place) -> None:
             books.accounts.resume("a")
             books.keys.revoke(key_id_of(new))
             await until(lambda: not (account.suspended or found.is_live(NOW_MS)))
-
-
-async def test_changes_are_in_force_while_the_server_is_busy(place: Place) -> None:
-    """The balance that a charge brings back includes a credit; a revocation comes beside it."""
-    async with place.serve_key(credit_nano=5000) as (ledger, key):
-        with place.open_books() as books:
-            books.entries.post("a", "credit", 300, note="")
-            await charge(ledger, key, 100)
-            assert key.account.balance_nano == 5200
-            books.keys.revoke(key.id)
-        async with asyncio.timeout(WAIT_SECONDS):
-            while key.revoked_ms is None:
-                await charge(ledger, key, 1)
 
 
 async def test_terms_stay_the_same_record_as_long_as_nothing_in_them_changes(place: Place) -> None:
@@ -143,21 +129,6 @@ async def test_a_budget_is_that_of_today_for_a_request_that_began_yesterday(plac
         await ledger.settle(hold, settlement(500, ended_ms=later_ms))
         with pytest.raises(BudgetSpent):
             await ledger.confirm(ledger.hold(key, admission(100)))
-    place.assert_sound()
-
-
-async def test_settling_twice_charges_once(place: Place) -> None:
-    """Queued or committed, a second settlement changes nothing and ends as the first does."""
-    async with place.serve_key(credit_nano=5000) as (ledger, key):
-        hold = ledger.hold(key, admission())
-        first, second = ledger.settle(hold, settlement(100)), ledger.settle(hold, settlement(900))
-        await second
-        assert key.account.balance_nano == 4900
-        await first
-        await ledger.settle(hold, void())
-        await ledger.settle(hold, settlement(800))
-        assert (key.account.balance_nano, key.account.held_nano) == (4900, 0)
-    assert place.read_balance() == 4900
     place.assert_sound()
 
 
