@@ -209,19 +209,3 @@ async def test_a_spent_budget_is_a_402_that_says_when_it_resets(
     assert raised.code == 0, raised.err
     assert (await running.gateway.chat(key.key, say("plain/0"))).status == 200
     assert (await running.gateway.run("audit")).code == 0
-
-
-async def test_a_budget_that_others_hold_is_a_429(launch: Launch, stage: Stage) -> None:
-    running = launch(seeds=(Seed("lone"),))
-    key = running.callers["lone"]
-    edited = await running.gateway.run("key", "edit", key.key_id, "--budget", "0.000000001/day")
-    assert edited.code == 0, edited.err
-    go_on = asyncio.Event()
-    stage.alpha.play([*sse_start(text_chunks(["a"])), Wait(go_on), sse(b"data: [DONE]\n\n")])
-    async with running.gateway.chatting(key.key, say("plain/0", stream=True)) as call:
-        await call.read_head()
-        refused = await running.gateway.chat(key.key, say("plain/0"))
-        go_on.set()
-    check_error(refused, 429, "rate_limit_exceeded")
-    assert "The rest of this key's budget is held" in refused.json["error"]["message"]
-    assert float(refused.headers["retry-after"]) >= 1
