@@ -42,7 +42,7 @@ NO_MESSAGE: Final = "The upstream's reply has no message in it."
 def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
     """Return a reply with the fields in place that the schema requires, or None when they are.
 
-    Raises UpstreamError for a choice without a message.
+    Raises UpstreamError if no choice has a message.
     """
     fixes: Json = {}
     identity, usage, lifted = reply.get("id"), reply.get("usage"), reply
@@ -61,10 +61,7 @@ def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Js
     elif not tells(usage, tokens):
         fixes |= _complete_usage(usage, tokens)
     given: list[object] = lifted["choices"]
-    repaired = given[:]
-    for number, one in enumerate(given):
-        if type(one) is dict:
-            repaired[number] = _repair_choice(one, number, context)
+    repaired = _repair_choices(given, context)
     if any(map(is_not, repaired, given)):
         fixes["choices"] = repaired
     return {**lifted, **fixes} if fixes or lifted is not reply else None
@@ -77,12 +74,19 @@ def _complete_usage(usage: Json, tokens: Tokens) -> Json:
     return {} if has_counts(usage) else {"usage": {**usage, **make_chat_usage(tokens)}}
 
 
+def _repair_choices(given: list[object], context: ReplyContext) -> list[object]:
+    if not any(type(one) is dict and find_message(one) is not None for one in given):
+        raise UpstreamError(NO_MESSAGE)
+    return [
+        _repair_choice(one, number, context) if type(one) is dict else one
+        for number, one in enumerate(given)
+    ]
+
+
 def _repair_choice(choice: Json, position: int, context: ReplyContext) -> Json:
-    message = find_message(choice)
+    message = find_message(choice) or {}  # the others have one
     if type(choice.get("index")) is not int:
         choice = {**choice, "index": position}
-    if message is None:
-        raise UpstreamError(NO_MESSAGE)
     repaired = repair_message(message, context, passes=True)
     if repaired is not message:
         choice = {**choice, "message": repaired}
@@ -90,11 +94,12 @@ def _repair_choice(choice: Json, position: int, context: ReplyContext) -> Json:
 
 
 def find_message(choice: Json) -> Json | None:
-    """Return the message of a choice: an empty one if a filter left none, as Gemini's do."""
+    """Return the message of a choice: an empty one if a filter or the reasoning left none, as at Gemini."""
     message = choice.get("message")
     if type(message) is dict:
         return message
-    return {} if _find_finish(get_text(choice, "finish_reason")) == "content_filter" else None
+    finish = _find_finish(get_text(choice, "finish_reason"))
+    return {} if finish in ("content_filter", "length") else None
 
 
 def repair_finish(choice: Json, context: ReplyContext, *, called: bool) -> Json:

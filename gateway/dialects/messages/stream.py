@@ -98,7 +98,8 @@ class MessagesReader(EventReader):
         match body["type"]:
             case "message_stop":
                 self.ended = True
-                self.counted |= self._note_usage(body.get("usage"))  # of imitations of the API
+                # Imitations of the API tell it here alone, or repeat that of the beginning.
+                self.counted = self.counted or self._note_usage(body.get("usage"))
                 return None
             case "message_start":
                 self.begun = True
