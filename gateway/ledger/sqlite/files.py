@@ -90,7 +90,8 @@ def find_access_obstacle(path: Path) -> str | None:
 def describe(error: sqlite3.Error, code: int | None = None) -> str:
     """Describe what is wrong with a database that was open."""
     exact: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    reason = REASONS.get(exact) or REASONS.get(primary_code(error) if code is None else code)
+    known = REASONS.get(exact) if exact > PRIMARY_CODE else None
+    reason = known or REASONS.get(primary_code(error) if code is None else code)
     return _join(reason, str(error))
 
 

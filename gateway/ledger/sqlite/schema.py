@@ -73,14 +73,14 @@ def connect(
             connection = _open(path, create=create)
             # A connection that stayed open would keep the log and its locks.
             until_ready.callback(connection.close)
-            if _prepare(connection, path) < VERSION or _find_stale(connection, path):
-                _upgrade(connection, path, is_locked=is_locked, progress=progress)
-            else:
-                upgrades.forget_killed(path)
             if not is_locked:
                 # Before 3.51.3 SQLite may damage a database if two connections write its log back at the
                 # same moment (sqlite.org/wal.html#walresetbug). So only the one that serves does.
                 connection.execute("PRAGMA wal_autocheckpoint = 0")
+            if _prepare(connection, path) < VERSION or _find_stale(connection, path):
+                _upgrade(connection, path, is_locked=is_locked, progress=progress)
+            else:
+                upgrades.forget_killed(path)
         except (OSError, sqlite3.Error) as error:
             raise upgrades.explain(path, error) from error
         until_ready.pop_all()

@@ -294,10 +294,12 @@ def test_an_io_error_on_a_full_disk_is_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite says so where it cannot make the file that its processes share."""
-    error = sqlite_error(sqlite3.SQLITE_IOERR_SHMSIZE)
-    assert "the disk fails" in str(explain(tmp_path / "gateway.db", error))
+    errors = [*map(sqlite_error, (sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR))]
+    for error in errors:
+        assert "the disk fails" in str(explain(tmp_path / "gateway.db", error))
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((4096, 4096, *[0] * 9)))
-    assert "the disk is full" in str(explain(tmp_path / "gateway.db", error))
+    for error in errors:
+        assert "the disk is full" in str(explain(tmp_path / "gateway.db", error))
 
 
 def test_a_missing_folder_for_temporary_files_is_no_broken_disk() -> None:
