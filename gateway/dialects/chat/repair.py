@@ -75,16 +75,17 @@ def _complete_usage(usage: Json, tokens: Tokens) -> Json:
 
 
 def _repair_choices(given: list[object], context: ReplyContext) -> list[object]:
-    if not any(type(one) is dict and find_message(one) is not None for one in given):
+    """Repair the choices. One without a message gets an empty one, if others have theirs."""
+    messages = [find_message(one) if type(one) is dict else None for one in given]
+    if not any(type(message) is dict for message in messages):
         raise UpstreamError(NO_MESSAGE)
     return [
-        _repair_choice(one, number, context) if type(one) is dict else one
-        for number, one in enumerate(given)
+        _repair_choice(one, message or {}, number, context) if type(one) is dict else one
+        for number, (one, message) in enumerate(zip(given, messages, strict=True))
     ]
 
 
-def _repair_choice(choice: Json, position: int, context: ReplyContext) -> Json:
-    message = find_message(choice) or {}  # the others have one
+def _repair_choice(choice: Json, message: Json, position: int, context: ReplyContext) -> Json:
     if type(choice.get("index")) is not int:
         choice = {**choice, "index": position}
     repaired = repair_message(message, context, passes=True)

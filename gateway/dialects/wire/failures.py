@@ -92,8 +92,8 @@ def read_error(body: object) -> ErrorText:
     inner = body.get("error") or next(iter(get_list(body, "errors")), None)
     if isinstance(inner, str):
         inner = {"message": inner}  # what stands beside it (xAI) is no code that SDKs know
-    if base := get_object(body, "base_resp"):
-        inner = inner or {"message": base.get("status_msg"), "code": str(base.get("status_code"))}
+    if not inner and (code := (base := get_object(body, "base_resp")).get("status_code")):
+        inner = {"message": base.get("status_msg"), "code": str(code)}
     if isinstance(inner, dict):
         body = inner
     message = _flatten(body.get("message") or body.get("detail") or body.get("msg"))

@@ -61,13 +61,13 @@ KINDS: Final = (
         r"|used all available credits|spending limit|^budget has been exceeded"  # xAI, Fireworks, LiteLLM
         r"|requires more credits|overdue balance|is limited to .{0,40}/ ?month",  # OpenRouter, Volcengine, Cohere
     ),
-    # OpenAI; Gemini, xAI, and Anthropic and Groq of a whole account, with a 400
+    # OpenAI; Gemini, xAI, and Anthropic and Groq of a whole account, with a 400; MiniMax within a 200
     _kind(
         "invalid_api_key",
         401,
         names="API_KEY_INVALID organization_restricted",
         # At the beginning, as such words within a text may be the caller's, which providers quote.
-        words=r"^(?:API key (?:not (?:valid|found)|expired)|incorrect API key provided"
+        words=r"^(?:API key (?:not (?:valid|found)|expired)|incorrect API key provided|login fail: "
         r"|(?:this )?organization has been (?:disabled|restricted))",
     ),
     # A route that names no model of the provider's. OpenAI, Groq, Zhipu; the texts are DeepSeek's, SiliconFlow's,
