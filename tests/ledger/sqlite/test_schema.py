@@ -369,6 +369,23 @@ def test_tables_of_an_extra_are_not_upgraded_under_a_server(
     assert query(path, "SELECT name, version FROM extra_tables") == [("toy", 2)]
 
 
+def test_a_command_that_adds_tables_leaves_the_log_to_the_server(
+    tmp_path: Path, toys: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large it is."""
+    path = tmp_path / "gateway.db"
+    monkeypatch.setattr(extension, "find_ledger_tables", dict)
+    connect(path, create=True).close()
+    with closing(sqlite3.connect(path)) as server:
+        server.execute("PRAGMA wal_autocheckpoint = 0")
+        server.execute("CREATE TABLE filler AS SELECT zeroblob(8 << 20)")
+        size = path.stat().st_size
+        toys(1)
+        connect(path).close()
+        assert not query(path, "SELECT * FROM toys")
+        assert path.stat().st_size == size
+
+
 def test_a_ledger_of_this_version_is_stored() -> None:
     """And of each one since 14, which are upgraded for good: `old/N.sql` is Connection.iterdump of such a file."""
     assert [one.stem for one in sorted((HERE / "old").iterdir())] == [
