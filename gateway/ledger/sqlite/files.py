@@ -137,7 +137,7 @@ class FileWatch:
     """
 
     def __init__(self, path: Path, *, serving_pid: int | None = None) -> None:
-        self._path = path
+        self.path = path
         self._serving_pid = serving_pid
         self._opened = _identify_all(path)
         self._names = tuple(map(os.fspath, (*_list_files(path), _add(path, ".lock"))))
@@ -163,8 +163,8 @@ class FileWatch:
         except OSError:
             seen = None
         if seen is None or seen != self._seen:
-            check_served(self._path)
-            _compare(self._path, self._opened, self._serving_pid)
+            check_served(self.path)
+            _compare(self.path, self._opened, self._serving_pid)
             self._seen = seen
         self._still = still
 

@@ -19,10 +19,10 @@ from queue import SimpleQueue
 from typing import Final, TypeVar
 
 from gateway.ledger.base import Aside, AsideEnd
-from gateway.ledger.records import FilesLost
+from gateway.ledger.records import FilesLost, LedgerError
 from gateway.ledger.serving.queue import Item, NotPendingError, Report, RoundEnd
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
-from gateway.ledger.sqlite.files import REASONS, FileWatch, primary_code
+from gateway.ledger.sqlite.files import REASONS, FileWatch, explain, primary_code
 from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.polls import ChangeFeed, WalKeeper
 
@@ -152,6 +152,9 @@ _OUT_OF_ORDER: Final = frozenset(
     {*REASONS, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL}
 )
 """Errors that are not the batch's fault: it may work later."""
+_DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""Errors after which nothing is written: what does not touch the damaged pages would still work, so requests
+would be admitted whose charges then fail."""
 
 ITEM_ERRORS: Final = (
     sqlite3.Error,
@@ -186,6 +189,7 @@ class SqliteStore:
         self._unfolded = 0
         """Charges of this process since the last fold, at most."""
         self._told = ""
+        self._damage: LedgerError | None = None
 
     @property
     def log_bytes(self) -> int:
@@ -208,7 +212,9 @@ class SqliteStore:
     def _work(
         self, connection: sqlite3.Connection, *, items: Sequence[Item], now_ms: int, polls: bool
     ) -> Report:
-        report = Report()
+        report = Report(unavailable=self._damage)
+        if self._damage is not None:
+            return report
         try:
             # Writes to lost files can never be found again.
             self._files.check(is_brief=not polls)
@@ -217,7 +223,7 @@ class SqliteStore:
                 report.snapshot = self._feed.poll(connection)
                 report.polled = True
         except (sqlite3.Error, FilesLost) as error:
-            report.unavailable, report.is_brief = error, is_busy(error)
+            report.unavailable, report.is_brief = self._explain(error), is_busy(error)
             return report
         if report.snapshot is not None:
             # The rows lack the charges since the last fold.
@@ -245,7 +251,7 @@ class SqliteStore:
         except ITEM_ERRORS as error:
             # The items are not to blame: each of them alone would fail, too.
             if isinstance(error, sqlite3.Error) and _is_out_of_order(error):
-                report.unavailable, report.is_brief = error, is_busy(error)
+                report.unavailable, report.is_brief = self._explain(error), is_busy(error)
                 return True
             report.refused.extend((item, error) for item in items)
             return False
@@ -255,12 +261,18 @@ class SqliteStore:
         report.done.extend(items)
         return True
 
+    def _explain(self, error: sqlite3.Error | FilesLost) -> LedgerError:
+        told = error if isinstance(error, FilesLost) else explain(self._files.path, error)
+        if primary_code(error) in _DAMAGE:
+            self._damage = told
+        return told
+
     def _fold(self, connection: sqlite3.Connection) -> None:
         """Add new charges to the sums. If that fails, readers or the next fold do it."""
         try:
             fold(connection)
         except sqlite3.Error as error:
-            told, will_be_told = f"sums cannot be written: {error}", _is_out_of_order(error)
+            told, will_be_told = f"sums cannot be written: {self._explain(error)}", _is_out_of_order(error)
         else:
             self._unfolded = 0
             return

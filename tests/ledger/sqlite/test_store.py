@@ -50,7 +50,7 @@ class DyingDisk(sqlite3.Connection):
 
 def make_store() -> SqliteStore:
     """Make one whose work is done in this thread, on any connection, with all files in place."""
-    files: Any = SimpleNamespace(check=lambda **_: None)
+    files: Any = SimpleNamespace(check=lambda **_: None, path=Path("gateway.db"))
     unused: Any = None
     return SqliteStore(unused, unused, unused, files, clock=lambda: 1)
 
@@ -103,6 +103,17 @@ def test_only_a_lock_of_another_process_is_brief(
         report = commit(make_store(), disk, items)
     assert report.unavailable is not None
     assert (report.is_brief, report.done, report.refused) == (expected, [], [])
+
+
+def test_nothing_is_written_any_more_to_a_damaged_database(place: Place) -> None:
+    """A void that touches other pages would work, and the next request would be admitted for nothing."""
+    items = [Item(hold, insert=True, settlement=None) for hold in make_holds(place)]
+    with closing(sqlite3.connect(place.path, factory=DyingDisk)) as disk:
+        disk.fail_at, disk.code, store = 1, sqlite3.SQLITE_CORRUPT, make_store()
+        reports = [commit(store, disk, items) for _ in range(2)]
+    for report in reports:
+        assert "gateway.db: it is damaged; restore a backup" in str(report.unavailable)
+        assert (report.is_brief, report.done, report.refused) == (False, [], [])
 
 
 def make_holds(place: Place) -> list[Hold]:
