@@ -272,7 +272,8 @@ class SqliteStore:
         try:
             fold(connection)
         except sqlite3.Error as error:
-            told, will_be_told = f"sums cannot be written: {self._explain(error)}", _is_out_of_order(error)
+            told = f"sums cannot be written: {self._explain(error)}"
+            will_be_told = _is_out_of_order(error)
         else:
             self._unfolded = 0
             return
