@@ -151,6 +151,8 @@ class PostgresStore:
             if polls or self._session.is_broken:
                 report.snapshot = await self._block(self._look)
                 report.polled = True
+                # To connect takes long if the server is away: charges may have been withdrawn meanwhile.
+                items = [one for one in items if one.settlement in (None, one.hold.settlement)]
             await self._commit_all(items, report)
         except (psycopg.Error, LedgerError) as error:
             self._note_failure(error, report)

@@ -102,6 +102,28 @@ async def test_a_full_hold_in_doubt_is_known_in_the_end(
         shared.assert_sound(pending=2)
 
 
+async def test_what_is_withdrawn_while_a_node_connects_is_never_charged(
+    postgres: Cluster, shared: Shared
+) -> None:
+    async with playing(postgres, shared, commit_seconds=SHORT_SECONDS) as scene:
+        hold = await scene.admit()
+
+        def choose(message: bytes) -> Cut | None:
+            if b'"ended_ago_ms"' not in message:
+                return None
+            scene.line.choose = lambda _: None
+            scene.line.up.clear()
+            return Cut.BEFORE
+
+        scene.line.choose = choose
+        with pytest.raises(LedgerUnavailable):
+            await scene.ledger.settle(hold, settlement(700, withdraw_if_late=True))
+        scene.line.up.set()
+        await until(lambda: hold.resolved, "the void to be written")
+        assert scene.read_request(hold) == ("voided", "ledger_error", 0)
+        assert scene.read_entries(hold) == []
+
+
 async def test_the_answer_to_a_withdrawal_may_be_lost_as_well(
     postgres: Cluster, shared: Shared
 ) -> None:
