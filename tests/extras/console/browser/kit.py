@@ -55,6 +55,13 @@ REPORT_VIOLATIONS: Final = """
     addEventListener("securitypolicyviolation", (event) =>
         console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
 """
+FOLLOW: Final = """(path) => {
+    const link = document.createElement("a");
+    link.href = path;
+    document.body.append(link);
+    link.click();
+    link.remove();
+}"""
 _FAILED_LOAD: Final = re.compile(r"Failed to load resource: .* status of (\d{3})")
 
 
@@ -189,6 +196,12 @@ async def take_pictures(page: Page, name: str) -> None:
 
 async def go(page: Page, path: str) -> None:
     await page.goto(f"/console/{path}")
+    await settle(page)
+
+
+async def move(page: Page, path: str) -> None:
+    """Go to a page as by a link on the one before, which takes a quarter of what loading it does."""
+    await page.evaluate(FOLLOW, f"/console/{path}")
     await settle(page)
 
 

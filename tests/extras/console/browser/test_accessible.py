@@ -20,6 +20,7 @@ from tests.extras.console.browser.kit import (
     WIDE,
     Site,
     go,
+    move,
     open_call,
     read_title,
     take_pictures,
@@ -35,8 +36,11 @@ AXE: Final = (resources.files("axe_playwright_python") / "axe.min.js").read_text
 GRAVE: Final = {"serious", "critical"}
 RULES_OF_COLOUR: Final = ("color-contrast", "link-in-text-block")
 """Rules whose result depends on the theme and not on the width. They take most of axe's time."""
-RUN_AXE: Final = """async (options) => {
-    const found = await axe.run({ resultTypes: ["violations"], preload: false, ...options });
+RUN_AXE: Final = """async ([options, onlyNew]) => {
+    await new Promise(requestAnimationFrame);
+    if (onlyNew && !newLooks.length) return [];
+    const context = onlyNew ? { include: newLooks } : document;
+    const found = await axe.run(context, { resultTypes: ["violations"], preload: false, ...options });
     return found.violations.map((one) =>
         ({ id: one.id, impact: one.impact, nodes: one.nodes.map((node) => node.html.slice(0, 200)) }));
 }"""
@@ -47,7 +51,7 @@ WIDTHS: Final = (WIDE, 900, WIDE // 2, LARGER_PHONE, NARROW)
 """Widths of a wide screen, of half of one, of one at 200 % zoom, and of phones."""
 MAX_HEIGHT: Final = 3 * 844
 """A page is at most three screens high on the larger phone, until all rows of a table are asked for."""
-FIND_OUTSIDE: Final = """async () => {
+MEASURE: Final = """async () => {
     for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
     const { clientWidth, scrollWidth } = document.documentElement;
     const faults = scrollWidth > clientWidth ? [`the page is ${scrollWidth} px wide`] : [];
@@ -60,7 +64,8 @@ FIND_OUTSIDE: Final = """async () => {
         if (one.closest("pre, .unseen, svg, thead") || !width || !one.checkVisibility()) continue;
         if (left < 0 || right > clientWidth) faults.push(one.outerHTML.slice(0, 120));
     }
-    return faults;
+    const cards = [...document.querySelectorAll(".cards")].map((one) => one.ariaLabel);
+    return { faults, height: document.documentElement.scrollHeight, cards };
 }"""
 DROP_ALIKE: Final = """() => {
     const seen = new Set();
@@ -72,7 +77,29 @@ DROP_ALIKE: Final = """() => {
     }
 }"""
 """Leaves one row of each look: axe takes as long for each of two hundred hours as for the first."""
-FIND_CARDS: Final = "() => [...document.querySelectorAll('.cards')].map((one) => one.ariaLabel)"
+FIND_NEW_LOOKS: Final = """() => {
+    const known = window.knownLooks ??= new Set();
+    window.newLooks = [];
+    const describe = (one) => {
+        const { color, backgroundColor, fontSize, fontWeight, opacity } = getComputedStyle(one);
+        return [one.tagName, one.getAttribute("class"), ...one.getAttributeNames(),
+            color, backgroundColor, fontSize, fontWeight, opacity].join(" ");
+    };
+    const visit = (one, above) => {
+        if (!one.checkVisibility()) return;
+        const path = `${above}/${describe(one)}`;
+        const hasText = [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+        if (!hasText && !one.matches("input, select, textarea")) {
+            for (const child of one.children) visit(child, path);
+            return;
+        }
+        const look = [path, ...[...one.querySelectorAll("*")].map(describe)].join();
+        if (!known.has(look)) newLooks.push(one);
+        known.add(look);
+    };
+    visit(document.body, "");
+}"""
+"""Finds the texts of a style that no page before had, until one is loaded anew: others have the same contrast."""
 
 WORDY: Final = "audit"
 """The page whose log has a word of 80 characters here, from `reload_twice`."""
@@ -80,10 +107,12 @@ WORDY: Final = "audit"
 Theme = Literal["light", "dark"]
 COLOURS: Final = {"runOnly": list(RULES_OF_COLOUR)}
 OTHERS: Final = {"rules": {rule: {"enabled": False} for rule in RULES_OF_COLOUR}}
-LOOKS: Final[dict[int, dict[Theme, dict[str, Any]]]] = {
-    WIDE: {"light": {}, "dark": COLOURS},
-    NARROW: {"light": OTHERS},
-}
+LOOKS: Final[tuple[tuple[int, Theme, dict[str, Any]], ...]] = (
+    (NARROW, "light", OTHERS),
+    (WIDE, "light", OTHERS),
+    (WIDE, "light", COLOURS),
+    (WIDE, "dark", COLOURS),
+)
 """Pages for axe by width and theme: colours are the same at all widths."""
 
 
@@ -112,35 +141,29 @@ async def reload_twice(console: Console) -> None:
     process.config.write_text(text)
 
 
-async def find_grave(page: Page, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return axe's serious and critical findings, by all rules unless the options say otherwise."""
-    if not await page.evaluate("'axe' in window"):
-        await page.evaluate(AXE)
-    found: list[dict[str, Any]] = await page.evaluate(RUN_AXE, options)
-    return [one for one in found if one["impact"] in GRAVE]
-
-
 async def inspect(page: Page, path: str) -> dict[str, Any]:
-    """Return what is out of sight at any width, and axe's findings, narrow and wide."""
+    """Return what is out of sight at any width, and axe's serious findings, narrow and wide."""
     faults: dict[str, Any] = {}
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": HEIGHT})
-        if found := await page.evaluate(FIND_OUTSIDE):
-            faults[f"{path} at {width} px"] = found
-        height = await page.evaluate("document.documentElement.scrollHeight")
-        if width == LARGER_PHONE and height > MAX_HEIGHT:
-            faults[f"{path} on a phone"] = f"{height} px high"
-        if width == WIDE and path != WORDY and (cards := await page.evaluate(FIND_CARDS)):
-            faults[f"{path}: cards on a wide screen"] = cards
+        found = await page.evaluate(MEASURE)
+        if found["faults"]:
+            faults[f"{path} at {width} px"] = found["faults"]
+        if width == LARGER_PHONE and found["height"] > MAX_HEIGHT:
+            faults[f"{path} on a phone"] = f"{found['height']} px high"
+        if width == WIDE and path != WORDY and found["cards"]:
+            faults[f"{path}: cards on a wide screen"] = found["cards"]
     await page.evaluate(DROP_ALIKE)
-    for width, looks in LOOKS.items():
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE)
+    for width, theme, options in LOOKS:
         await page.set_viewport_size({"width": width, "height": HEIGHT})
-        for theme, options in looks.items():
-            await page.emulate_media(color_scheme=theme)
-            await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
-            if grave := await find_grave(page, options):
-                faults[f"{path} at {width} px, {theme}"] = grave
-    await page.set_viewport_size({"width": WIDE, "height": HEIGHT})
+        await page.emulate_media(color_scheme=theme)
+        if options == COLOURS and theme == "light":
+            await page.evaluate(FIND_NEW_LOOKS)
+        violations = await page.evaluate(RUN_AXE, [options, options == COLOURS])
+        if grave := [one for one in violations if one["impact"] in GRAVE]:
+            faults.setdefault(f"{path} at {width} px, {theme}", []).extend(grave)
     titles = await page.locator("h1").all_inner_texts()
     return faults if len(titles) == 1 else {**faults, f"{path} titles": titles}
 
@@ -162,7 +185,7 @@ async def test_nothing_is_cut_and_axe_finds_no_fault_on_any_page(
     faults: dict[str, Any] = {}
     for path, title in PAGES[who].items():
         with site.witness.expecting(404):
-            await go(page, path)
+            await (go if who is None else move)(page, path)
         assert await read_title(page) == title
         await take_pictures(page, f"{who}-{path}")
         faults |= await inspect(page, path)
