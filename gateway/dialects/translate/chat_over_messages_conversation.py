@@ -48,11 +48,11 @@ class Turns(pivot.Conversation):
         self._has_results = False
         """The last turn begins with results."""
         super().__init__(messages)
+        if not self.turns:  # instructions alone are words of the user, without whom nobody replies
+            self._append("user", self.system)
+            self.system = []
         if not self.turns:
-            raise messages.refuse(
-                "This model's provider needs a message with some text that is neither a system nor "
-                "a developer message."
-            )
+            raise messages.refuse("This model's provider needs a message with some text.")
         last = self.turns[-1]
         # The upstream refuses white space at the very end in words of the model.
         if last["role"] == "assistant" and (text := last["content"][-1].get("text")):

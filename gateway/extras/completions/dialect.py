@@ -73,7 +73,7 @@ FIELDS: Final = TextFields(
         **CHECKS,
         "suffix": fields.check_string,
         "echo": fields.check_boolean,
-        "best_of": fields.check_integer(1, MAX_BEST_OF),
+        "best_of": fields.check_integer(0, MAX_BEST_OF),  # OpenAI takes 0, as if it were missing
     },
     rows=MULTIPLIED,
 )
