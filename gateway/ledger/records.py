@@ -238,23 +238,6 @@ class EventView:
 
 
 @dataclass(frozen=True, slots=True)
-class EventFilter:
-    """The conditions that narrow a list of events; by default there are none."""
-
-    search: str | None = None
-    """A part of the actor, the action, the account or the target."""
-    actor: str | None = None
-    """A part of the actor."""
-    kind: str | None = None
-    """The action's first word: `key` of `key.revoke`."""
-    since_ms: int = 0
-    until_ms: int | None = None
-
-
-EVERY: Final = EventFilter()
-
-
-@dataclass(frozen=True, slots=True)
 class DatabaseUrl:
     """The address of a database, perhaps with a password. An extra reads it."""
 

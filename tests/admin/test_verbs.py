@@ -22,6 +22,7 @@ from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.records import NotFound, Refused
 from gateway.ledger.sql.books import Books
+from tests.support.books import read_events
 from tests.support.rows import told_together
 
 VERBS: Final = Path(__file__).with_name("verbs.txt")
@@ -56,11 +57,11 @@ def call(books: Books, verb: str, arguments: str) -> str:
         work, given = getattr(keys, verb.removeprefix("keys.")), [books, *given]
     else:
         work = attrgetter(verb.replace("key.", "keys."))(books)
-    before = books.events.count()
+    before = read_events(books, 1)
     try:
         work(*given, **named)
     except (Refused, NotFound) as error:
-        assert books.events.count() == before
+        assert read_events(books, 1) == before
         return f"! {error.field or 'none'}: {error}"
     return "= done"
 

@@ -28,9 +28,9 @@ from gateway.admin import asking
 from gateway.base.process import ExitCode, describe_version
 from gateway.cli import main
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import EVERY
 from gateway.ledger.versions import VERSION
 from tests import ROOT
+from tests.support.books import read_events
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
 from tests.support.stand_in import SHOWN, URL, stand_in
@@ -293,7 +293,7 @@ def test_events_name_the_user(cli: Cli) -> None:
     assert cli.run("account", "add", "bo", environ=environ).code == 0
     assert cli.run("key", "add", "bo").code == 0
     with open_books(cli.database) as books:
-        events = books.events.read_page(EVERY, None, 9)
+        events = read_events(books, 9)
     assert [(event.actor, event.action) for event in events] == [
         (f"cli ({ME})", "key.add"),
         ("cli (alice via sudo)", "account.add"),

@@ -9,7 +9,8 @@
 
 A refusal shows its kind, code, field and message. Words become what the verb takes: `key_1` a stored
 secret of that id whose digest is made of the same word, `+5` the time 5 ms after
-the start. Ids that the ledger makes have names. `$ later 5` sets the clock.
+the start. Ids that the ledger makes have names. `$ later 5` sets the clock, and `$ events 9 key.` are the latest
+events of such actions.
 To write the answers anew:
 
     WRITE_SESSION=1 python -m pytest tests/ledger -k as_it_is_written && git diff
@@ -43,6 +44,7 @@ from gateway.ledger.records import Actor, Refused, StoredSecret
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part
 from tests.ledger.contract.kit import NOW_MS
+from tests.support.books import read_events
 from tests.support.layout import WIDTH
 from tests.support.rows import told_together
 
@@ -196,6 +198,8 @@ class Session:
                 self._clock.now_ms += read_time(f"+{rest}")
             case "actor":
                 self._books.actor = Actor(*rest.split())
+            case "events":
+                return self.call(read_events, rest, books=self._books)
             case _:
                 return await self.act(verb, rest)
         return NOTHING

@@ -21,11 +21,10 @@ from gateway.base.process import ExitCode, describe_version
 from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import find_extras, find_kinds
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import EVERY
 from gateway.ledger.versions import VERSION
 from gateway.server.first_start import CannotShow, find_key_file, start_first
 from tests import ROOT
-from tests.support.books import Books
+from tests.support.books import Books, read_events
 from tests.support.process import GatewayProcess, free_port
 from tests.support.running import find_first_key, start_newcomer
 from tests.support.settings import load
@@ -70,7 +69,7 @@ def test_what_a_first_start_makes_is_noted_under_its_own_name(tmp_path: Path) ->
     config = load(tmp_path, "[billing]\ndemo_credit = 5\n")
     assert start_first(config, ADDRESS)
     with open_books(config.storage.path) as books:
-        events = books.events.read_page(EVERY, None, 9)
+        events = read_events(books, 9)
     assert {event.actor for event in events} == {"first start"}
     extras = [one for one in find_extras().values() if one.first_start is not None]
     assert len(events) == 3 + len(extras)
@@ -130,7 +129,7 @@ def test_a_first_start_that_cannot_show_its_key_makes_nothing(tmp_path: Path) ->
         start_first(config, ADDRESS)
     with open_books(config.storage.path) as books:
         assert books.accounts.read_all() == []
-        assert books.events.read_page(EVERY, None, 9) == []
+        assert read_events(books, 9) == []
     path.rmdir()
     first = start_first(config, ADDRESS)
     assert first is not None

@@ -1,4 +1,4 @@
-"""Read the gateway's database from outside, read-only, through another connection."""
+"""Read the gateway's database from outside, read-only, through another connection; read events."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gateway.ledger.records import EventView
+from gateway.ledger.sql.database import Database
 from tests.support.waiting import until
 
 SETTLE_SECONDS: Final = 30.0
@@ -100,3 +102,12 @@ class Books:
             yield connection
         finally:
             connection.close()
+
+
+def read_events(books: Database, limit: int, search: str = "") -> list[EventView]:
+    """Return the latest events first; `search` is a part of the action."""
+    sql = """
+        SELECT id, at_ms, actor, action, account, target, detail, address FROM events
+        WHERE action LIKE ? ORDER BY id DESC LIMIT ?
+    """
+    return [EventView(*row) for row in books.fetch(sql, (f"%{search}%", limit))]

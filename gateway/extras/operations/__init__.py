@@ -5,7 +5,7 @@ still notes each event, and nobody reads them.
 
 health   judges providers by their latest calls; latencies, refusals
 needs    what an operator has to see to, for the console's overview
-events   events as operators see them
+events   events as operators see and search them
 verbs    the three commands
 console  where the console is, for operators: health, how providers answer, refusals, the log of events
 audits   likewise: the audit of the books

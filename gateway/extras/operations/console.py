@@ -24,10 +24,9 @@ from gateway.extras.observations.describing import REFUSED
 from gateway.extras.observations.records import LatencyScope, UpstreamView
 from gateway.extras.operations import health
 from gateway.extras.operations.audits import describe_audit
-from gateway.extras.operations.events import EVENT
+from gateway.extras.operations.events import EVENT, EventFilter, EventLog
 from gateway.extras.operations.overview import PERIODS
 from gateway.ledger.opening import find_schema
-from gateway.ledger.records import EventFilter
 from gateway.ledger.sql.books import Books
 from gateway.upstream.providers import BreakerState
 
@@ -116,8 +115,9 @@ def list_events(books: Books, request: ConsoleRequest) -> Answer:
         since_ms=0 if first is None else first * DAY_MS,
         until_ms=None if last is None else (last + 1) * DAY_MS,
     )
-    events = books.events.read_page(chosen, page.after_number, page.wanted)
-    count, kinds = books.events.count(chosen), books.events.find_kinds()
+    log = EventLog(books)
+    events = log.read_page(chosen, page.after_number, page.wanted)
+    count, kinds = log.count(chosen), log.find_kinds()
     return page.answer("events", events, EVENT.describe, count=count, kinds=kinds)
 
 

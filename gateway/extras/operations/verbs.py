@@ -14,10 +14,9 @@ from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, arg, flag, verb
 from gateway.extras.observations.describing import REFUSED, describe_failure
 from gateway.extras.observations.records import UpstreamFailure, UpstreamView
 from gateway.extras.operations import health
-from gateway.extras.operations.events import EVENT
+from gateway.extras.operations.events import EVENT, EventFilter, EventLog
 from gateway.extras.operations.health import LatencyRow
 from gateway.extras.reports.views import show_latest
-from gateway.ledger.records import EventFilter
 
 LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than about"
 """Above the table of latencies."""
@@ -122,7 +121,7 @@ def refusals(command: Command, account: str | None, since: int | None, *, each: 
 )
 def events(command: Command, search: str | None, since: int | None, limit: int) -> None:
     chosen = EventFilter(search, since_ms=since or 0)
-    rows = command.open_books().events.read_page(chosen, None, limit + 1)
+    rows = EventLog(command.open_books()).read_page(chosen, None, limit + 1)
     show_latest(command, "event", rows, EVENT, limit)
 
 

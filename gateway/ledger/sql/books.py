@@ -22,15 +22,7 @@ from gateway.base.ids import display
 from gateway.base.progress import Progress, ignore
 from gateway.extension import RequestNotes, find_ledger_tables
 from gateway.ledger.call_records import CallDetail, KeyLabel
-from gateway.ledger.records import (
-    EVERY,
-    MAX_INTEGER,
-    AuditReport,
-    EventFilter,
-    EventView,
-    NodeView,
-    NotFound,
-)
+from gateway.ledger.records import AuditReport, EventView, NodeView, NotFound
 from gateway.ledger.sql.accounts import AccountBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.database import (
@@ -46,9 +38,6 @@ from gateway.ledger.sql.keys import KeyBook
 from gateway.ledger.sql.rows import read_receipt
 
 _SQL: Final = read_script(__file__)
-_CHOSEN: Final = _SQL["chosen events"]
-_PAGE: Final = _SQL["page of events"].format(chosen=_CHOSEN)
-_COUNT: Final = _SQL["count events"].format(chosen=_CHOSEN)
 _LAST_CHECKPOINT: Final = "SELECT max(created_ms) FROM checkpoints"
 _LABELS: Final = """
     SELECT accounts.name, keys.id, keys.name, keys.last4
@@ -145,21 +134,6 @@ class ReceiptBook(Part):
 
 
 class EventBook(Part):
-    def read_page(self, chosen: EventFilter, before_id: int | None, limit: int) -> list[EventView]:
-        """Return the latest first."""
-        before = MAX_INTEGER if before_id is None else before_id
-        wanted = {**_describe_filter(chosen), "before": before, "limit": limit}
-        events = [EventView(*row) for row in self._database.read_rows(_PAGE, wanted)]
-        return sorted(events, key=lambda event: event.id, reverse=True)
-
-    def count(self, chosen: EventFilter = EVERY) -> int:
-        return self._database.read_number(_COUNT, _describe_filter(chosen))
-
-    def find_kinds(self) -> list[str]:
-        """Return the first words of all actions, such as `key` of `key.revoke`."""
-        rows = self._database.fetch("SELECT DISTINCT action FROM events")
-        return sorted({action.partition(".")[0] for (action,) in rows})
-
     def find_last(self, action: str, address: str | None = None) -> EventView | None:
         """Return the last event of an action, of anybody or from an address, or None."""
         row = self._database.read_one(_SQL["last event"], {"action": action, "address": address})
@@ -175,23 +149,3 @@ class EventBook(Part):
 
     def keep_prices(self, model: str, prices: str) -> None:
         self._database.change(_SQL["keep prices"], (model, prices))
-
-
-def _describe_filter(chosen: EventFilter) -> dict[str, str | int | None]:
-    return {
-        "since": chosen.since_ms,
-        "until": MAX_INTEGER if chosen.until_ms is None else chosen.until_ms,
-        "actor": _make_pattern(chosen.actor),
-        "kind": chosen.kind and f"{_escape(chosen.kind)}.%",
-        "part": _make_pattern(chosen.search),
-    }
-
-
-def _make_pattern(part: str | None) -> str | None:
-    """Return a LIKE pattern; LIKE ignores the case of ASCII letters."""
-    return None if part is None else f"%{_escape(part)}%"
-
-
-def _escape(part: str) -> str:
-    # The backslash first, as it escapes the other two.
-    return part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -20,6 +20,7 @@ from typing import Final
 
 from gateway.base.times import DAY_MS
 from gateway.extras.observations.book import ObservationBook
+from gateway.extras.operations.events import EventFilter, EventLog
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.schema import open_session
 from gateway.extras.reports.calls import CallBook
@@ -27,7 +28,7 @@ from gateway.extras.reports.ranks import AccountOrder, RankBook
 from gateway.extras.reports.records import CallFilter, UsageGroup
 from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.records import DatabaseUrl, EntryFilter, EventFilter
+from gateway.ledger.records import DatabaseUrl, EntryFilter
 from gateway.ledger.sql.books import Books
 from tests.extras.postgres.cluster import find_server, run_cluster
 from tests.extras.reports.pages import make_pages
@@ -138,5 +139,5 @@ def _read_one(books: Books, account_id: int) -> None:
 
 def _search_events(books: Books, part: str | None) -> None:
     chosen = EventFilter(part)
-    books.events.count(chosen)
-    books.events.read_page(chosen, None, 51)
+    EventLog(books).count(chosen)
+    EventLog(books).read_page(chosen, None, 51)

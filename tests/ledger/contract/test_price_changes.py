@@ -9,9 +9,9 @@ import pytest
 
 from gateway.base.money import Price
 from gateway.base.prices import FREE_OF_CHARGE, PriceList, PriceRule
-from gateway.ledger.records import EventFilter
 from gateway.server import reload
 from tests.ledger.contract.kit import Place
+from tests.support.books import read_events
 
 BASE: Final = Price(3 * 10**9, 15 * 10**9, 3 * 10**8, 3 * 10**9)
 DEARER: Final = Price(4 * 10**9, 15 * 10**9, 3 * 10**8, 3 * 10**9)
@@ -28,7 +28,7 @@ def note(place: Place, **prices: PriceList) -> list[tuple[str | None, str]]:
     """Start or reload with these prices; return all events so far, the latest first."""
     with place.open_books() as books:
         reload.note_prices(books, prices, pid=7)
-        events = books.events.read_page(EventFilter(reload.PRICE_CHANGE), None, 20)
+        events = read_events(books, 20, reload.PRICE_CHANGE)
         assert {(one.actor, one.account) for one in events} <= {("system", None)}
         return [(one.target, one.detail) for one in events]
 
