@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-import pytest
 
 from gateway.base.errors import GatewayError
 from gateway.base.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
@@ -26,7 +25,6 @@ from gateway.config.reader import ConfigError
 from gateway.extension import find_extras, find_ledger_tables, find_missing
 from gateway.ledger.call_records import Receipt, describe_receipt
 from gateway.ledger.versions import VERSION
-from gateway.server import units
 from tests import ROOT
 from tests.documents import DOCUMENTS, EXTRAS, PARTS, README, count_code, find_part
 from tests.support.formats import UPSTREAMS
@@ -157,36 +155,6 @@ def test_the_copy_of_the_configuration_has_its_database_elsewhere(tmp_path: Path
     changed = set(copy.read_text(encoding="utf-8").splitlines()) - set(shipped.splitlines())
     assert changed == {'path = "/var/lib/gateway/gateway.db"'}
     assert load_config(copy, {}).storage.path == Path("/var/lib/gateway/gateway.db")
-
-
-def test_containers_get_the_time_the_user_and_the_folders_that_the_gateway_needs() -> None:
-    yaml = pytest.importorskip("yaml")
-    text = TEXTS["deploy"]
-    one, several = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    compose = yaml.safe_load(one)["services"]["gateway"]
-    pod = next(yaml.safe_load_all(several))["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    stop_seconds = 30 + units.GRACE_SECONDS
-    waits = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    assert load_config(ROOT / "gateway.toml", {}).server.drain_seconds == 30
-    assert compose["stop_grace_period"] == f"{stop_seconds}s"
-    assert pod["terminationGracePeriodSeconds"] == stop_seconds + waits
-    folders = {str(Path(units.CONTAINER_CONFIG).parent), str(units.CONTAINER_STATE), "/tmp"}
-    assert {each["mountPath"] for each in container["volumeMounts"]} == folders
-    mounted = {each.split(":")[1] for each in compose["volumes"]}
-    assert mounted | set(compose["tmpfs"]) == folders
-    named = {each["name"] for each in pod["volumes"]}
-    assert {each["name"] for each in container["volumeMounts"]} == named
-    probed = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
-    assert [each["path"] for each in probed] == ["/healthz", "/healthz", "/readyz"]
-    assert pod["securityContext"]["runAsUser"] == units.CONTAINER_USER
-    image = re.findall(r"```dockerfile\n(.*?)```", text, re.DOTALL)[0]
-    assert f"USER {units.CONTAINER_USER}:" in image
-    load_verbs(find_words())
-    commands = [orjson.loads(each) for each in re.findall(r"(?:CMD|ENTRYPOINT) (\[.*\])", image)]
-    assert commands == [["gateway", "health"], ["gateway"], ["serve"]]
-    for words in (["health"], ["serve"], container["args"]):
-        make_parser().parse_args(words)
 
 
 GATEWAY: Final = re.compile(r"(?:^| )(?:\S*bin/gateway|gw) ([^|>]*)")

@@ -27,7 +27,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "books": ("audit", "backup", "receipt"),
     "check": ("check",),
     "keys": ("key", "budget"),
-    "process": ("serve", "init", "reload", "health", "unit"),
+    "process": ("serve", "init", "reload", "health"),
 }
 """The first words of the verbs of each module."""
 WORDS: Final[Mapping[str, str]] = {
@@ -56,7 +56,6 @@ WORDS: Final[Mapping[str, str]] = {
         "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
         f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
     ),
-    "unit": "Print the systemd unit of this installation, and on stderr how to install it.",
     "receipt": "Show how one call ended, what it used, and what it cost.",
     "refund": "Give back what a request cost, or a part of it, once.",
 }

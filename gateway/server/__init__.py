@@ -8,7 +8,6 @@
     drain        catches signals, and lets requests in flight end
     reload       reads gateway.toml again while serving; events of models whose prices changed
     systemd      takes sockets from systemd, tells it states, pings its watchdog
-    units        the text of systemd's units
     first_start  makes an account with the demo credit and a key
 
 May import: `base`, `config`, `ledger`, `admin`, `api`, `extension`.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.base.addresses import join_address, list_hosts
 from gateway.base.turns import spawn
 from gateway.config.records import Server
-from gateway.server.units import SOCKET_BACKLOG
+from gateway.server.systemd import SOCKET_BACKLOG
 
 if TYPE_CHECKING:
     from gateway.server.connections import ConnectionWatch  # `check` needs no web server

@@ -43,7 +43,6 @@ from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import AccessLog, LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
 from gateway.server.reload import Reloader
-from gateway.server.units import GRACE_SECONDS
 
 log = logging.getLogger("gateway.serve")
 
@@ -202,7 +201,7 @@ def _tell_stopping(manager: systemd.Manager, gateway: Gateway) -> None:
 
     This extends the unit's TimeoutStopSec=, which may be shorter than the drain.
     """
-    seconds = gateway.config.server.drain_seconds + GRACE_SECONDS
+    seconds = gateway.config.server.drain_seconds + systemd.GRACE_SECONDS
     manager.notify(
         "STOPPING=1",
         f"STATUS=stopping: {gateway.in_flight} requests in flight",

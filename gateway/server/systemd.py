@@ -24,6 +24,11 @@ SEND_SECONDS: Final = 0.1
 """How long sending may block: the queue is full only if systemd itself hangs."""
 PINGS_PER_INTERVAL: Final = 3
 """Pings per watchdog interval: systemd recommends two, and a busy loop may miss one of three."""
+GRACE_SECONDS: Final = 15
+"""Seconds that stopping takes beyond `drain_seconds` at most: cancelled requests, the ledger's queue and the
+log have some each."""
+SOCKET_BACKLOG: Final = 4096
+"""Connections that the kernel queues while the service restarts: some seconds of 1,000 each."""
 
 
 class BadSocket(Exception):

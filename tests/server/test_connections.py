@@ -20,20 +20,21 @@ from typing import Any, Final, cast
 
 import pytest
 
+from gateway.config.load import load_config
 from gateway.server.connections import ConnectionWatch, find_max_connections, fit_to_files
 from tests.api.endings import GATEWAY, REPORTED, check_last
 from tests.api.in_flight import AMPLE_SECONDS, Happening, Scene, in_flight, open_scene
 from tests.api.scene import ASKS, Settled, read_all_settled
-from tests.server.unit_files import SERVER
 from tests.support.chat import check_error, check_messages_error
 from tests.support.client import Call, request
 from tests.support.config import Places
 from tests.support.process import CHAT, MESSAGES, GatewayProcess
 from tests.support.rows import each_row
-from tests.support.settings import load
+from tests.support.settings import SHIPPED, load
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
 
+SERVER: Final = load_config(SHIPPED, {}).server
 SETTINGS: Final = dataclasses.replace(
     SERVER, header_seconds=10.0, keep_alive_seconds=30.0, stall_seconds=4.0
 )

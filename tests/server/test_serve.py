@@ -24,8 +24,7 @@ from gateway.server import serve
 from gateway.server.drain import Signals
 from gateway.server.first_start import find_key_file
 from gateway.server.listener import CannotListen, Listener
-from gateway.server.systemd import BadSocket
-from gateway.server.units import GRACE_SECONDS
+from gateway.server.systemd import GRACE_SECONDS, BadSocket
 from tests.support.settings import MODEL, OPENAI, load
 from tests.support.stand_in import URL, stand_in
 from tests.support.waiting import until

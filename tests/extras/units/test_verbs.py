@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from gateway.base.process import ExitCode
-from gateway.cli import process as unit_verb
-from gateway.cli.process import note
-from gateway.server.units import make_service
-from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
+from gateway.extras.units import verbs as unit_verb
+from gateway.extras.units.texts import make_service
+from gateway.extras.units.verbs import note
+from tests.extras.units.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli
 from tests.support.settings import SHIPPED
 from tests.support.stand_in import PASSWORD, URL, stand_in

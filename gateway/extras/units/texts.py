@@ -13,18 +13,14 @@ from gateway.base.addresses import join_address
 from gateway.base.process import ExitCode
 from gateway.config.records import Server
 from gateway.ledger.records import Refused
+from gateway.server.systemd import GRACE_SECONDS, SOCKET_BACKLOG
 
 NAME: Final = "gateway"
 STATE_ROOT: Final = Path("/var/lib")
-GRACE_SECONDS: Final = 15
-"""Seconds that stopping takes beyond `drain_seconds` at most: cancelled requests, the ledger's queue and the
-log have some each."""
 MIN_STOP_SECONDS: Final = 90
 """The least time to stop, systemd's own default."""
 PRIVILEGED_PORTS: Final = 1024
 """Ports below this need a capability, as Linux lets only root bind them."""
-SOCKET_BACKLOG: Final = 4096
-"""Connections that the kernel queues while the service restarts: some seconds of 1,000 each."""
 MIB_BASE: Final = 512
 """Memory in MiB of the process and its caches: several times what it takes when idle."""
 MIB_PER_REQUEST: Final = 0.75

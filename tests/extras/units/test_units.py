@@ -5,7 +5,7 @@ configuration: what differs from the unit of that kind above. They follow system
 systemd.exec(5), systemd.resource-control(5) and podman-systemd.unit(5). To write them anew, after a look at
 what that would change:
 
-    WRITE_UNITS=1 python -m pytest tests/server/test_units.py && git diff tests/server/units.txt
+    WRITE_UNITS=1 python -m pytest tests/extras/units/test_units.py && git diff tests/extras/units/units.txt
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.cli.process import explain
 from gateway.config.records import Server
-from gateway.server.units import Installation, make_container, make_service, make_socket
-from tests.server.unit_files import PLACE, SERVER, STATE
+from gateway.extras.units.texts import Installation, make_container, make_service, make_socket
+from gateway.extras.units.verbs import explain
+from tests.extras.units.unit_files import PLACE, SERVER, STATE
 from tests.support.rows import each_row, told_together
 from tests.support.settings import SHIPPED
 

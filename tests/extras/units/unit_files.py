@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config.load import load_config
-from gateway.server.units import Installation
+from gateway.extras.units.texts import Installation
 from tests.support.settings import SHIPPED
 
 SERVER: Final = load_config(SHIPPED, {}).server
