@@ -7,7 +7,6 @@
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
     process  check  accounts  books  keys
                 the verbs of these subjects, with their arguments, help and examples
-    summary     what `check` shows of providers, models and prices
 
 The verbs of an extra are in its `verbs`.
 

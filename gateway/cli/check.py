@@ -1,14 +1,13 @@
-"""`check`: summarise the configuration, and warn of its prices."""
+"""`check`: says whether the configuration is valid, what of it may not be meant, and whether `serve` could start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.base.process import ExitCode
 from gateway.cli.command import Command
-from gateway.cli.summary import describe_config, page_config
 from gateway.cli.verbs import verb
 from gateway.config.doubts import list_warnings, warn_of_literals, warn_of_no_model
 from gateway.config.load import load_config
@@ -22,28 +21,26 @@ ANY_HOST: Final = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared, no
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The answers of providers that an extra asked, to be told beside the summary."""
+    """The answer to `check`, which an extra may give."""
 
-    members: Mapping[str, object]
+    members: dict[str, object]
     """For JSON."""
     text: str
-    """Follows the summary for people."""
-    unusable: Sequence[str]
+    """For people."""
+    unusable: Sequence[str] = ()
     """The providers that cannot be used."""
-
-
-NO_LOOK: Final = Look({}, "", ())
 
 
 @verb("check", "check", "check --json --config /etc/gateway.toml", load=load_config)
 def check(command: Command) -> int:
-    return tell_check(command, fetch_keys(command.config))
+    config, path = fetch_keys(command.config), str(command.config.path)
+    words = f"{path} is valid. Models that are on: {len(config.active_models())}."
+    return tell_check(command, config, Look({"config": path}, words))
 
 
-def tell_check(command: Command, config: Config, look: Look = NO_LOOK) -> int:
+def tell_check(command: Command, config: Config, look: Look) -> int:
     """Tell of a configuration with all its keys, and return the exit code."""
-    summary = describe_config(config)
-    command.show({**summary, **look.members}, page_config(config, summary) + look.text)
+    command.show(look.members, look.text)
     for warning in (
         *(f"Model {model} is off: {lack}." for model, lack in config.lacking.items()),
         *warn_of_no_model(command.config),

@@ -36,7 +36,7 @@ WORDS: Final[Mapping[str, str]] = {
     "budget": "Manage budgets, which begin anew each day, week or month.",
     "serve": "Run the gateway. This is the default verb.",
     "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
-    "check": f"Check and summarise the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
+    "check": f"Check the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
     "reload": (
         "Make the process that serves on this machine read the configuration again. It checks the"
         " whole file before anything changes, with the variables of its own environment, and says"

@@ -34,7 +34,7 @@ from tests.support.cli import Answer, Cli
 from tests.support.layout import fill_json
 from tests.support.scribe import Scribe
 
-USED: Final = {"adopt": "responses", "adopted": "moves"}
+USED: Final = {"adopt": "responses", "adopted": "moves", "advised": "summary", "minutes": "summary"}
 """Another extra that a session needs, if it does."""
 SESSIONS: Final = {
     path.stem: path

@@ -119,7 +119,7 @@ def test_an_option_of_an_extra_that_is_missing_is_told_with_its_name(
     monkeypatch.setitem(VERBS, "check", replace(VERBS["check"], arguments=()))
     with pytest.raises(SystemExit):
         parse(("check", typed))
-    told = '--live needs the extra "live_check"; it is not in this installation'
+    told = '--live needs the extra "summary"; it is not in this installation'
     assert capsys.readouterr().err.startswith(f"python -m gateway: {told}\n")
 
 

@@ -66,7 +66,8 @@ def test_what_adopt_writes_passes_check(
     for command, target in re.findall(r"(?m)^\$ (adopt .*?--to (\S+))$\n(?!!.*exists)", session):
         cli.done(*command.split())
         assert command.split()[2] in told[-1][0]
-        assert "gpt-4o" in cli.done("check", "--config", target).out
+        cli.done("check", "--config", target)
+        assert "gpt-4o" in Path(target).read_text(encoding="utf-8")
 
 
 def test_each_adopted_key_is_told(

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.test_check import CANARY, CONFIG
 from tests.support.cli import make_cli
+from tests.support.extras import need_extra
 from tests.support.rows import each_row
 from tests.support.settings import OPENAI, load
 
@@ -26,6 +27,7 @@ def test_a_secret_in_a_command_is_named(
     assert config.literals == literals
 
 
+@need_extra("summary")
 def test_commands_of_keys_are_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli = make_cli(tmp_path, capsys)
     (cli.config.parent / "fetch").write_text(f"echo x >> runs; echo {CANARY}")

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from gateway.config.records import Provider
-from gateway.extras.live_check.model_list import USABLE, Finding, look_at
+from gateway.extras.summary.model_list import USABLE, Finding, look_at
 from tests.support.process import free_port
 from tests.support.records import make_provider
 from tests.support.rows import each_row
@@ -146,7 +146,7 @@ async def test_what_is_no_http_is_told() -> None:
 
 
 async def test_silence_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.extras.live_check.model_list.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.extras.summary.model_list.LOOK_SECONDS", 0.05)
     async with answer_once(b"") as provider:
         finding = await look_at(provider, [])
     assert (finding.verdict, "no answer within" in finding.words) == ("failed", True)

@@ -1,4 +1,4 @@
-"""The summary of the configuration has providers, models, prices, and how far a balance may fall."""
+"""The summary: providers, models, prices, and how far a balance may fall."""
 
 from __future__ import annotations
 

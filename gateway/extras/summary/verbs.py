@@ -1,4 +1,4 @@
-"""`check --live` says beside the rest how the providers answer."""
+"""`check` with the summary and, with `--live`, how the providers answer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gateway.cli.check import Look, fetch_keys, tell_check
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
+from gateway.extras.summary.pages import describe_config, page_config
 
 if TYPE_CHECKING:
-    from gateway.extras.live_check.model_list import Finding
+    from gateway.extras.summary.model_list import Finding
 
 
 @verb(
@@ -30,16 +31,18 @@ if TYPE_CHECKING:
     ),
     load=load_config,
 )
-def check_live(command: Command, *, live: bool) -> int:
+def check(command: Command, *, live: bool) -> int:
     config = fetch_keys(command.config)
+    summary = describe_config(config)
+    page = page_config(config, summary)
     if not live:
-        return tell_check(command, config)
-    from gateway.extras.live_check.model_list import look_at_all  # with all that it takes to ask
+        return tell_check(command, config, Look(summary, page))
+    from gateway.extras.summary.model_list import look_at_all  # with all that it takes to ask
 
     findings = asyncio.run(look_at_all(config))
     look = Look(
-        {"live": [{**asdict(one), "usable": one.is_usable} for one in findings]},
-        f"\n\n{page_findings(findings)}",
+        {**summary, "live": [{**asdict(one), "usable": one.is_usable} for one in findings]},
+        f"{page}\n\n{page_findings(findings)}",
         [one.provider for one in findings if not one.is_usable],
     )
     return tell_check(command, config, look)

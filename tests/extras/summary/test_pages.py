@@ -1,0 +1,54 @@
+"""The summary of the configuration."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gateway.extras.summary.pages import describe_config, page_config
+from tests import ROOT
+from tests.cli.test_check import CONFIG
+from tests.support.cli import Cli, make_cli
+from tests.support.settings import MODEL, openai
+from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return make_cli(tmp_path, capsys)
+
+
+def test_a_provider_of_the_shipped_configuration_is_off(cli: Cli) -> None:
+    shipped = (ROOT / "gateway.toml").read_text(encoding="utf-8")
+    cli.config.write_text(shipped.replace("port = 8080", "port = 0"), encoding="utf-8")
+    assert "off: the environment variable ANTHROPIC_API_KEY is not set" in cli.done("check").out
+
+
+def test_many_models_are_summarized_in_time(tmp_path: Path) -> None:
+    """A reseller has hundreds; `check` looked at all of them for each one."""
+
+    def take_seconds(count: int) -> float:
+        models = (MODEL.replace('"m"', f'"m{number}"', 1) for number in range(count))
+        config = openai(tmp_path, "".join(models))
+        begun = time.process_time()
+        summary = describe_config(config)
+        assert len(page_config(config, summary).splitlines()) > count
+        return time.process_time() - begun
+
+    few, many = take_seconds(100), take_seconds(800)
+    assert many < 24 * few
+
+
+def test_a_database_elsewhere_is_shown_without_its_password(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is opened as `serve` would."""
+    opened = stand_in(monkeypatch, cli.folder / "behind.db")
+    cli.config.write_text(f'{CONFIG}[storage]\nurl = "{URL}"\n')
+    answer = cli.done("check")
+    assert f"\ndatabase  {SHOWN}\n" in answer.out
+    assert opened == [URL]
+    assert cli.done("check", "--json").json["database"] == SHOWN
+    assert PASSWORD not in cli.run("check", "--json").out + answer.out + answer.err
