@@ -82,4 +82,7 @@ def _lower_priority() -> None:
     Only on Linux: elsewhere the priority would be the whole process's.
     """
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE_VALUE)
+        thread = threading.get_native_id()
+        # Only root may raise a priority: a process that was started with less keeps it.
+        lowest = max(NICE_VALUE, os.getpriority(os.PRIO_PROCESS, thread))
+        os.setpriority(os.PRIO_PROCESS, thread, lowest)

@@ -76,3 +76,16 @@ async def test_hashes_give_way_to_callers() -> None:
     before = read()
     assert await PasswordHasher()._run(read) == 10
     assert read() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own there")
+async def test_a_lower_priority_stays_as_it_is() -> None:
+    """Only root may raise one: with `Nice=15` in the unit nobody could sign in."""
+    code = (
+        "import asyncio, os; from gateway.extras.signins.hasher import PasswordHasher;"
+        "print(asyncio.run(PasswordHasher()._run(lambda: os.getpriority(os.PRIO_PROCESS, 0))))"
+    )
+    process = await asyncio.create_subprocess_exec(
+        "nice", "-n", "19", sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
+    )
+    assert (await process.communicate())[0] == b"19\n"
