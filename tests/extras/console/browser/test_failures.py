@@ -12,10 +12,10 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from gateway.extras.observations.book import ObservationBook
-from tests.extras.console.browser.kit import Site, go, settle, wait_for_title
+from tests.extras.console.browser.kit import Site, move, settle, wait_for_title
 from tests.extras.console.kit import API, Console
 from tests.support.process import GatewayProcess
-from tests.support.rows import each_row
+from tests.support.rows import told_together
 from tests.support.served import HOLDER, OPERATOR
 from tests.support.waiting import until
 
@@ -87,30 +87,36 @@ async def test_a_locked_database_can_be_read(site: Site, console: Console) -> No
     await wait_for_title(page, "Key created")
 
 
-@each_row(
-    ("status", "body"),
-    [
-        (503, '{"error": {"message": "The ledger cannot be used just now.", "code": "x"}}'),
-        (500, "<h1>Internal Server Error</h1>Traceback (most recent call last)"),
-        (502, ""),
-        (200, "not JSON"),
-    ],
-)
-async def test_a_bad_answer_is_shown_as_a_sentence(site: Site, status: int, body: str) -> None:
+BAD_ANSWERS: Final = {
+    503: '{"error": {"message": "The ledger cannot be used just now.", "code": "x"}}',
+    500: "<h1>Internal Server Error</h1>Traceback (most recent call last)",
+    502: "",
+    200: "not JSON",
+}
+
+
+async def test_a_bad_answer_is_shown_as_a_sentence(site: Site) -> None:
     """Whatever a proxy makes of a reply, the page shows a sentence for it."""
     page = await site.open("", HOLDER)
 
-    async def answer(route: Route) -> None:
-        await route.fulfill(status=status, body=body, content_type="application/json")
+    async def play(status: int, body: str) -> None:
+        async def answer(route: Route) -> None:
+            await route.fulfill(status=status, body=body, content_type="application/json")
 
-    await page.route(f"**{API}/billing?**", answer)
-    await page.route(f"**{API}/billing", answer)
-    with site.witness.expecting(status):
-        await page.get_by_role("link", name="Billing").click()
-        await assert_friendly(page)
-    await page.unroute_all()
-    await page.get_by_role("button", name="Try again").click()
-    await wait_for_title(page, "Billing")
+        await move(page, "")
+        await page.route(f"**{API}/billing?**", answer)
+        await page.route(f"**{API}/billing", answer)
+        with site.witness.expecting(status):
+            await page.get_by_role("link", name="Billing").click()
+            await assert_friendly(page)
+        await page.unroute_all()
+        await page.get_by_role("button", name="Try again").click()
+        await wait_for_title(page, "Billing")
+
+    with told_together() as row:
+        for status, body in BAD_ANSWERS.items():
+            with row(f"{status} {body}"):
+                await play(status, body)
 
 
 async def test_a_search_finds_a_refused_request(site: Site, console: Console) -> None:
@@ -135,7 +141,7 @@ async def test_a_search_finds_a_refused_request(site: Site, console: Console) ->
     assert "no/such" in text
     assert "There is no model of that name" in text
     assert re.search(r"Key\s+support sk-ru-…", text)
-    await go(page, "")
+    await move(page, "")
     told = page.locator(".notice", has_text="Refused today")
     await expect(told).to_contain_text(re.compile(r"1 × model_not_found, by key support ….{4} \("))
     await told.get_by_role("link", name="the last").click()

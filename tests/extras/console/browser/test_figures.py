@@ -30,7 +30,7 @@ from tests.extras.console.browser.kit import (
     WIDE,
     Site,
     download,
-    go,
+    move,
     read_table,
     settle,
 )
@@ -53,7 +53,7 @@ MANY_MODELS: Final = "\n".join(
     for n in range(MODELS)
 )
 OWN_PAGES: Final = (
-    "", "keys", "keys?new=1", "usage", "usage?by=model", "billing", "activity", "models",
+    "", "keys", "usage", "usage?by=model", "billing", "activity", "models", "keys?new=1",
 )  # fmt: skip
 
 
@@ -172,7 +172,7 @@ async def test_days_are_utc_wherever_one_is(site: Site, console: Console) -> Non
         ("2026-03-29", "2026-03-29", 1),
     ):
         wanted = read_ledger(console, first, last, "day")
-        await go(page, f"usage?from={first}&to={last}")
+        await move(page, f"usage?from={first}&to={last}")
         rows = await read_table(page, "Usage by day")
         assert {row["Day (UTC)"]: nano(row["Cost, USD"]) for row in rows[:-1]} == wanted
         assert nano(rows[-1]["Cost, USD"]) == sum(wanted.values())
@@ -189,7 +189,7 @@ async def test_local_time_is_an_addition(site: Site) -> None:
     """The local time is shown in addition; UTC stays, and days are UTC days."""
     page = await site.open("settings", HOLDER, timezone_id="Asia/Kolkata", locale="en-GB")
     await page.get_by_label("Times").select_option("yes")
-    await go(page, "activity")
+    await move(page, "activity")
     shown = await page.locator("time", has_text="2026-03-29 23:59:59").first.inner_text()
     assert "30 Mar 2026, 05:29:59" in shown
 
@@ -221,7 +221,7 @@ async def test_readable_at_all_sizes(site: Site) -> None:
     ):
         page = await site.open("", who)
         for path in pages:
-            await go(page, path)
+            await move(page, path)
             for width in (WIDE, NARROW):
                 await page.set_viewport_size({"width": width, "height": HEIGHT})
                 overflows = await list_overflows(page)
@@ -279,7 +279,7 @@ async def test_amounts_have_no_exponent_and_the_smallest_is_not_0(site: Site) ->
     assert await page.locator("data.big").inner_text() == "$0.000001"
     page = await site.open(f"accounts/{WORD}", OPERATOR)
     assert "0.000001" in await page.inner_text("main")
-    await go(page, "accounts?search=a name of a hundred")
+    await move(page, "accounts?search=a name of a hundred")
     [row] = await read_table(page, "Accounts")
     assert row["Balance, USD"] == "1000000.00"
     shown = await page.locator("tbody data.money").first.inner_text()
@@ -292,7 +292,7 @@ async def test_the_axes_of_charts_are_whole(site: Site) -> None:
     for day, highest in (("2026-03-07", "0.000000001"), ("2026-03-08", "1.5")):
         for width in (NARROW, WIDE // 2, WIDE):
             await page.set_viewport_size({"width": width, "height": HEIGHT})
-            await go(page, f"usage?from={day}&to={day}")
+            await move(page, f"usage?from={day}&to={day}")
             plot = page.locator(".plot")
             await plot.locator("svg[role=img]").wait_for()
             texts, beyond = await plot.evaluate(READ_AXES)
@@ -336,7 +336,7 @@ async def test_of_two_hundred_models_the_chart_shows_eight(site: Site) -> None:
     assert len(rows) == 12 + 1
     page = await site.open("models", OPERATOR)
     assert len(await read_table(page, "Models and prices")) == MODELS + 3
-    await go(page, "keys?new=1")
+    await move(page, "keys?new=1")
     boxes = page.get_by_role("dialog").get_by_role("checkbox")
     assert await boxes.count() == MODELS + 2
 

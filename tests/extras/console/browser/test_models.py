@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests import ROOT
-from tests.extras.console.browser.kit import HEIGHT, Site, go, take_pictures
+from tests.extras.console.browser.kit import HEIGHT, Site, move, take_pictures
 from tests.extras.console.kit import Console, start_console
 from tests.support.served import HOLDER, OPERATOR
 
@@ -49,7 +49,7 @@ async def test_the_shipped_models_are_a_table_on_wide_screens(site: Site, who: s
     await take_pictures(page, f"shipped-models-{who}")
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": HEIGHT})
-        await go(page, "models")
+        await move(page, "models")
         assert await page.locator(".cards").count() == 0, width
     heads = await page.locator("thead th").all_inner_texts()
     prices = ["Input, USD", "Cached, USD", "Output, USD", "Other prices"]

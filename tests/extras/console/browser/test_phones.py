@@ -14,7 +14,7 @@ from gateway.base.money import NANO
 from gateway.base.times import HOUR_MS
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from tests.extras.console.browser.kit import HEIGHT, HOLDER_PAGES, OPERATOR_PAGES, Site, go
+from tests.extras.console.browser.kit import HEIGHT, HOLDER_PAGES, OPERATOR_PAGES, Site, go, move
 from tests.extras.console.browser.past import MODELS_TOML, SEEDS_TOML, find_path, seed_past
 from tests.extras.console.browser.test_accessible import LARGER_PHONE, MAX_HEIGHT
 from tests.extras.console.kit import Console, start_console
@@ -81,10 +81,10 @@ FIND_IDS: Final = """() => [...document.querySelectorAll("tbody a.mono")].filter
 
 
 async def test_request_ids_stand_in_one_line(site: Site) -> None:
+    page = await site.open("", ACCOUNT)
     for width in (360, LARGER_PHONE):
-        page = await site.open("activity", ACCOUNT)
         await page.set_viewport_size({"width": width, "height": HEIGHT})
-        await go(page, "activity")
+        await move(page, "activity")
         found = await page.evaluate(FIND_IDS)
         assert found == [[1, True]] * len(found)
         assert len(found) > 5
