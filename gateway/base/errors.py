@@ -338,20 +338,28 @@ _REDACTED: Final = "[redacted]"
 
 def redact(error: GatewayError, secrets: Iterable[str]) -> None:
     """Take secrets out of an error, whatever the provider echoed."""
-    for secret in _list_longest_first(secrets):
-        _replace(error, re.escape(secret), _REDACTED)
+    for pattern in _list_patterns(secrets):
+        _replace(error, pattern, _REDACTED)
 
 
 def take_out(text: str, secrets: Iterable[str]) -> str:
     """Take secrets out of a text."""
-    for secret in _list_longest_first(secrets):
-        text = text.replace(secret, _REDACTED)
+    for pattern in _list_patterns(secrets):
+        text = re.sub(pattern, _REDACTED, text)
     return text
 
 
-def _list_longest_first(secrets: Iterable[str]) -> list[str]:
-    """Return the secrets that are not empty, the longest first: one secret may begin another."""
-    return sorted(filter(None, secrets), key=len, reverse=True)
+_KEY_CHARS: Final = 12
+"""Characters of a key that is no word. Servers of one's own are given `x`, `token` or `EMPTY` for a key."""
+
+
+def _list_patterns(secrets: Iterable[str]) -> list[str]:
+    """Return what finds the secrets, the longest first, as one may begin another; words only as a whole."""
+    found = sorted(filter(None, secrets), key=len, reverse=True)
+    return [
+        re.escape(one) if len(one) >= _KEY_CHARS else rf"(?<!\w){re.escape(one)}(?!\w)"
+        for one in found
+    ]
 
 
 def rename_model(error: GatewayError, old: str, new: str) -> None:

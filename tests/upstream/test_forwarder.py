@@ -289,6 +289,17 @@ def test_a_key_is_taken_out_wherever_the_provider_echoes_it() -> None:
     assert {error.param, error.code, error.cause, error.provider_code} == {"[redacted]"}
 
 
+def test_a_word_that_stands_for_a_key_stays_inside_other_words() -> None:
+    """Clients act on a code, and on the words that a prompt is too long."""
+    error = BadRequest("x exceeds the context: token x, 9 tokens", code="context_length_exceeded")
+    redact(error, ("x", "token"))
+    assert error.message == "[redacted] exceeds the context: [redacted] [redacted], 9 tokens"
+    assert error.code == "context_length_exceeded"
+    error = BadRequest("Bearer_sk-0123456789")
+    redact(error, ("sk-0123456789",))
+    assert error.message == "Bearer_[redacted]"
+
+
 @each_row(
     ("said", "old", "new", "told"),
     [
