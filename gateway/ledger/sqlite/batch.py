@@ -27,6 +27,7 @@ from gateway.ledger.sql.database import Connection, Row
 from gateway.ledger.sql.rows import sum_charges
 from gateway.ledger.sqlite.folds import count_and_file
 from gateway.ledger.sqlite.statements import (
+    NO_PADDING,
     Statement,
     read_rows,
     run_all_rows,
@@ -38,7 +39,7 @@ from gateway.ledger.sqlite.statements import (
 Charge = tuple[Hold, Settlement]
 
 _INSERT_PRICES: Final = Statement(
-    "INSERT OR IGNORE INTO prices (id, price) SELECT * FROM", "WHERE column1 NOT NULL"
+    "INSERT OR IGNORE INTO prices (id, price) SELECT * FROM", NO_PADDING
 )
 _ENDED: Final = ("id", "price_id", *PENDING, "ended_ms", "charge_id")
 _OPENED: Final = (
@@ -49,8 +50,7 @@ _OPENED: Final = (
 _read_new: Final = itemgetter(*_ENDED, *_OPENED)
 _read_ended: Final = itemgetter(*_ENDED)
 _INSERT_REQUESTS: Final = Statement(
-    f"INSERT INTO requests ({', '.join((*_ENDED, *_OPENED))}) SELECT * FROM",
-    "WHERE column1 NOT NULL",
+    f"INSERT INTO requests ({', '.join((*_ENDED, *_OPENED))}) SELECT * FROM", NO_PADDING
 )
 _SETTLED: Final = ", ".join(
     f"{name} = new.column{number}" for number, name in enumerate(_ENDED[1:], 2)
@@ -62,7 +62,7 @@ _SETTLE_REQUESTS: Final = Statement(
 _INSERT_CHARGES: Final = Statement(
     "INSERT INTO entries (kind, id, account_id, amount_nano, balance_after_nano, request_id, created_ms)"
     " SELECT 'charge', * FROM",
-    "WHERE column1 NOT NULL",
+    NO_PADDING,
 )
 _READ_BALANCES: Final = Statement(
     "SELECT json_array((SELECT coalesce(max(id), 0) FROM entries),"
@@ -252,5 +252,5 @@ def write_aside(connection: sqlite3.Connection, write: Aside) -> None:
 
 def _insert_rows(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
     into, then = sql.split("VALUES")
-    statement = Statement(f"{into} SELECT * FROM", f"WHERE column1 NOT NULL {then}")
+    statement = Statement(f"{into} SELECT * FROM", f"{NO_PADDING} {then}")
     run_all_rows(cast("sqlite3.Connection", connection), statement, rows)

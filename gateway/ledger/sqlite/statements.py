@@ -57,17 +57,22 @@ ROWS_AT_ONCE: Final = 512
 # Why many rows go into one statement: every step of a statement gives up the GIL and has to win it
 # back from a busy event loop, which costs more than the step itself. Beside a loop that never slept,
 # `executemany` of 64 requests took 500 ms, one statement with all rows in its VALUES 28 ms. The same
-# applies to rows that are read, so they come back as one JSON array. The rows are padded with NULLs to
-# a power of two, so that a connection meets few different statements and keeps them prepared.
+# applies to rows that are read, so they come back as one JSON array. The rows are padded to a power
+# of two, so that a connection meets few different statements and keeps them prepared: with -1, as sqlite3
+# looks twice for an adapter of each NULL, and each look raises an error.
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """The SQL before and after the rows. A padding row is all NULL and must have no effect.
+    """The SQL before and after the rows. A padding row has -1 everywhere and must have no effect.
 
     Compared by identity: its hash is computed for each use.
     """
 
     before: str
     after: str = ""
+
+
+NO_PADDING: Final = "WHERE column1 <> -1"
+"""Leaves out the padding: no row begins with a negative number."""
 
 
 def run_rows(connection: sqlite3.Connection, statement: Statement, rows: Sequence[Row]) -> int:
@@ -96,7 +101,7 @@ def _execute(
 ) -> sqlite3.Cursor:
     columns = len(rows[0])
     count = 1 << (len(rows) - 1).bit_length()  # the next power of two
-    padding = (None,) * (columns * (count - len(rows)))
+    padding = (-1,) * (columns * (count - len(rows)))
     return connection.execute(
         _compose(statement, columns, count), (*chain.from_iterable(rows), *padding)
     )
