@@ -31,24 +31,21 @@ passes, they take 10 ms."""
 MOST_TRANSLATED_LINES: Final = 341
 """The same where events are translated: at worst they take 4 ms."""
 PART_BYTES: Final = 8 << 10
-"""Bytes whose lines are counted at a time. As many may wait while the transport is read on."""
+"""Bytes that may wait while the transport is read on."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped, so that the connection can return to the pool."""
 
 
 def cut_piece(data: bytes, most_lines: int) -> bytes:
     """Cut the first piece: at most `PIECE_BYTES`, and so many lines."""
-    end, lines, step = 0, 0, PART_BYTES
-    while end < min(PIECE_BYTES, len(data)):
-        # Only single bytes are counted: to count pairs of them took a third of a burst's time.
-        found = max(data.count(b"\n", end, end + step), data.count(b"\r", end, end + step))
-        if lines + found <= most_lines:
-            end, lines = end + step, lines + found
-        elif end:
-            break
-        else:
-            step //= 2
-    return data[: min(end, PIECE_BYTES)]
+    piece = data[:PIECE_BYTES]
+    # `count` looks at each byte, `replace` only at those that it finds: that takes a third of the time.
+    while any(
+        len(piece) - len(piece.replace(end, b"", most_lines + 1)) > most_lines
+        for end in (b"\n", b"\r")
+    ):
+        piece = piece[: len(piece) // 2]
+    return piece
 
 
 class Broken(Exception):
