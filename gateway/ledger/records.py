@@ -145,25 +145,6 @@ class EntryView:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryFilter:
-    account_id: int | None
-    """None: all accounts."""
-    kind: EntryKind | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-    """The end; it is exclusive."""
-
-
-@dataclass(frozen=True, slots=True)
-class EntryRun:
-    """Consecutive entries, the latest first."""
-
-    entries: tuple[EntryView, ...]
-    next_id: int | None
-    """The next run is below this id; None at the end."""
-
-
-@dataclass(frozen=True, slots=True)
 class InterruptedView:
     """A request that a crash interrupted and no correction has settled."""
 

@@ -27,11 +27,12 @@ from gateway.extras.console.routes import (
 )
 from gateway.extras.console.session import require_fresh
 from gateway.extras.operations.overview import PERIODS
+from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.ranks import AccountOrder, RankBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.signins.sessions import SignInBook
 from gateway.ledger.key_records import KeyView, Terms
-from gateway.ledger.records import EntryFilter, EntryView, NotFound
+from gateway.ledger.records import EntryView, NotFound
 from gateway.ledger.sql.books import Books
 
 MAX_KEYS: Final = 200
@@ -95,8 +96,8 @@ def show_account(books: Books, request: ConsoleRequest) -> Answer:
 @route("GET", "/accounts/{id}/entries", "operator", EVERY_TOKEN)
 def list_entries(books: Books, request: ConsoleRequest) -> Answer:
     account_id, page = _read_id(request), read_page(request, int)
-    run = books.entries.read_run(EntryFilter(account_id), page.after_number, page.wanted)
-    count = books.entries.count(account_id)
+    run = EntryRuns(books).read_run(EntryFilter(account_id), page.after_number, page.wanted)
+    count = EntryRuns(books).count(account_id)
     return page.answer("entries", run.entries, views.ENTRY.describe, count=count)
 
 
@@ -220,7 +221,7 @@ def _answer_move(books: Books, entry: EntryView) -> Answer:
 def _describe_detail(books: Books, account_id: int) -> dict[str, object]:
     """Describe an account with its keys and latest entries. Raises NotFound."""
     standing = books.accounts.read_standing(account_id, today=books.clock() // DAY_MS)
-    run = books.entries.read_run(EntryFilter(account_id), None, views.LATEST_ENTRIES)
+    run = EntryRuns(books).read_run(EntryFilter(account_id), None, views.LATEST_ENTRIES)
     describe_key = make_describer(books, account_id)
     return {
         **views.STANDING.describe(standing),

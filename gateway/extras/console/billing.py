@@ -18,10 +18,11 @@ from gateway.extras.console.additions import find_additions
 from gateway.extras.console.errors import invalid_field
 from gateway.extras.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
+from gateway.extras.reports.entries import EntryFilter, EntryRun, EntryRuns
 from gateway.extras.reports.records import StatementLine, sum_statement
 from gateway.extras.reports.statements import StatementBook
 from gateway.extras.reports.views import STATEMENT
-from gateway.ledger.records import EntryFilter, EntryKind, EntryRun, EntryView
+from gateway.ledger.records import EntryKind, EntryView
 from gateway.ledger.sql.books import Books
 
 _RUN: Final = 2000
@@ -46,7 +47,7 @@ def _describe_balance(request: ConsoleRequest, chosen: EntryFilter, books: Books
     return {
         **describe(account, "balance_nano", "held_nano", "available_nano"),
         **ways,
-        "count": books.entries.count(account.id, chosen.kind) if is_all else None,
+        "count": EntryRuns(books).count(account.id, chosen.kind) if is_all else None,
     }
 
 
@@ -64,7 +65,7 @@ def _choose_entries(request: ConsoleRequest, account_id: int | None) -> EntryFil
 def _read_chunk(
     chosen: EntryFilter, books: Books, below_id: int | None
 ) -> tuple[list[Json], int | None]:
-    run = books.entries.read_run(chosen, below_id, CHUNK_ROWS)
+    run = EntryRuns(books).read_run(chosen, below_id, CHUNK_ROWS)
     return [views.ENTRY.describe(entry) for entry in run.entries], run.next_id
 
 
@@ -100,7 +101,7 @@ async def _find_entries(
 
 
 def _read_run(chosen: EntryFilter, below_id: int | None, limit: int, books: Books) -> EntryRun:
-    return books.entries.read_run(chosen, below_id, limit)
+    return EntryRuns(books).read_run(chosen, below_id, limit)
 
 
 @async_route("GET", "/entries.csv", "operator", READERS)

@@ -8,6 +8,7 @@ Without it the ledger writes the same sums, and nobody reads them: a call is fou
     filters     the statements that find them, each by an index
     usage       sums of usage and of what providers bill, by day, hour, model, key, account, provider
     sums        the statements that sum
+    entries     entries of one account or of all, a run at a time
     statements  what moved the balances in a period
     ranks       accounts in the order of what they have or spent
     views       the fields of these for tables, JSON and CSV; the latest rows, as a command shows them

@@ -15,6 +15,7 @@ from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
 from gateway.extras.observations.records import UpstreamFailure
 from gateway.extras.reports import views
 from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.records import (
     CallFilter,
     CallView,
@@ -29,7 +30,7 @@ from gateway.extras.reports.records import (
 from gateway.extras.reports.statements import StatementBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import show_latest
-from gateway.ledger.records import EntryFilter, EntryKind, EntryView
+from gateway.ledger.records import EntryKind, EntryView
 from gateway.ledger.sql.books import Books
 
 
@@ -216,7 +217,7 @@ def entries(
 def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, ...]]:
     below_id: int | None = None
     while True:
-        run = books.entries.read_run(chosen, below_id, _RUN)
+        run = EntryRuns(books).read_run(chosen, below_id, _RUN)
         yield run.entries
         below_id = run.next_id
         if below_id is None:

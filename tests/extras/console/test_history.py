@@ -16,12 +16,13 @@ import pytest
 from gateway.admin import keys
 from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.extras.reports import calls as call_book
+from gateway.extras.reports import entries
 from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.records import CallFilter, CallView
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.records import EntryFilter, EntryKind, EntryView
-from gateway.ledger.sql import entries
+from gateway.ledger.records import EntryKind, EntryView
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.console.calls import NOON_MS, TODAY, Past, add_calls, end_call
@@ -64,7 +65,7 @@ def walk_entries(
     found: list[EntryView] = []
     below_id: int | None = None
     while True:
-        run = books.entries.read_run(EntryFilter(account_id, kind), below_id, limit)
+        run = EntryRuns(books).read_run(EntryFilter(account_id, kind), below_id, limit)
         assert len(run.entries) <= limit
         assert not found or not run.entries or run.entries[0].id < found[-1].id
         found += run.entries
@@ -122,12 +123,12 @@ def test_every_entry_is_on_one_page_latest_first(place: Place) -> None:
         everything = walk_entries(place.books, place.own, None, limit)
         ids = {entry.id for entry in everything}
         assert [entry.id for entry in everything] == sorted(ids, reverse=True)
-        assert len(everything) == 1 + 3 * 5 == place.books.entries.count(place.own)
+        assert len(everything) == 1 + 3 * 5 == EntryRuns(place.books).count(place.own)
         assert {entry.account for entry in everything} == {"own"}
         for kind, number in numbers.items():
             of_kind = walk_entries(place.books, place.own, kind, limit)
             assert of_kind == [entry for entry in everything if entry.kind == kind]
-            assert len(of_kind) == number == place.books.entries.count(place.own, kind)
+            assert len(of_kind) == number == EntryRuns(place.books).count(place.own, kind)
 
 
 def test_entries_added_between_pages_move_nothing(place: Place) -> None:
@@ -137,7 +138,7 @@ def test_entries_added_between_pages_move_nothing(place: Place) -> None:
     seen: list[EntryView] = []
     below_id: int | None = None
     while True:
-        run = place.books.entries.read_run(EntryFilter(place.own), below_id, 2)
+        run = EntryRuns(place.books).read_run(EntryFilter(place.own), below_id, 2)
         seen += run.entries
         move(place.books)
         below_id = run.next_id

@@ -24,11 +24,12 @@ from gateway.extras.operations.events import EventFilter, EventLog
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.schema import open_session
 from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.ranks import AccountOrder, RankBook
 from gateway.extras.reports.records import CallFilter, UsageGroup
 from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.records import DatabaseUrl, EntryFilter
+from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sql.books import Books
 from tests.extras.postgres.cluster import find_server, run_cluster
 from tests.extras.reports.pages import make_pages
@@ -108,7 +109,7 @@ def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable
         **{f"accounts by {by}": partial(RankBook(books).rank, by, today=today) for by in _ORDERS},
         "account names": lambda: books.accounts.find_names("account-1"),
         "latest entries": lambda: books.entries.read_latest(ACCOUNT, 20),
-        "entries, an early page": lambda: books.entries.read_run(EntryFilter(account), 9000, 51),
+        "entries, an early page": lambda: EntryRuns(books).read_run(EntryFilter(account), 9000, 51),
         **{f"usage of all by {by}, 30 days": partial(_sum, books, by, month_ms) for by in _GROUPS},
         "usage of one, all time": lambda: UsageBook(books).sum_by(
             "day", account=ACCOUNT, since_ms=None, until_ms=None

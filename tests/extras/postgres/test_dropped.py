@@ -9,6 +9,7 @@ import pytest
 from gateway.base.times import DAY_MS, HOUR_MS, to_unix_ms
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.entries import EntryRuns
 from gateway.extras.reports.records import CallFilter, UsageFilter
 from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.records import NotFound
@@ -27,7 +28,7 @@ def describe(books: PostgresBooks) -> tuple[object, ...]:
         books.accounts.read_all(),
         books.keys.read_all(),
         books.entries.read_latest("a", 100),
-        books.entries.count(1),
+        EntryRuns(books).count(1),
         books.accounts.read_standing(1, today=today),
         UsageBook(books).report(UsageFilter(1, today - 100, today), "day", by_key=True),
         UsageBook(books).report(UsageFilter(1, today - 100, today), "hour"),

@@ -9,10 +9,11 @@ from typing import Final
 
 from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.ranks import RankBook
 from gateway.extras.reports.records import CallFilter, UsageFilter
 from gateway.extras.reports.usage import UsageBook
-from gateway.ledger.records import EntryFilter, EntryKind
+from gateway.ledger.records import EntryKind
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.long.million import (
@@ -136,8 +137,8 @@ def _read_overview(books: Books, filled: Busy) -> None:
 
 def _read_billing(books: Books, kind: EntryKind | None, account_id: int) -> None:
     books.accounts.read(ACCOUNT)
-    books.entries.count(account_id, kind)
-    books.entries.read_run(EntryFilter(account_id, kind), None, 51)
+    EntryRuns(books).count(account_id, kind)
+    EntryRuns(books).read_run(EntryFilter(account_id, kind), None, 51)
 
 
 def _read_calls(books: Books, chosen: CallFilter) -> None:

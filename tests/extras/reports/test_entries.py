@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gateway.base.times import DAY_MS
-from gateway.ledger.records import EntryFilter, EntryKind
+from gateway.extras.reports.entries import RUNS_OF_ALL, EntryFilter, EntryRuns
+from gateway.ledger.records import EntryKind
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.entries import RUNS_OF_ALL
 from tests.ledger.sql.conftest import FIRST
 from tests.support.rows import each_row
 
@@ -17,15 +17,15 @@ def test_the_entries_of_all_accounts_are_those_of_each(
     each = [
         one
         for account_id in (1, 2)
-        for one in moved.entries.read_run(EntryFilter(account_id, kind), None, 99).entries
+        for one in EntryRuns(moved).read_run(EntryFilter(account_id, kind), None, 99).entries
     ]
-    run = moved.entries.read_run(EntryFilter(None, kind), None, 2)
+    run = EntryRuns(moved).read_run(EntryFilter(None, kind), None, 2)
     found = list(run.entries)
     while run.next_id is not None:
-        run = moved.entries.read_run(EntryFilter(None, kind), run.next_id, 2)
+        run = EntryRuns(moved).read_run(EntryFilter(None, kind), run.next_id, 2)
         found += run.entries
     assert found == sorted(each, key=lambda one: one.id, reverse=True)
-    assert moved.entries.count(None, kind) == len(found)
+    assert EntryRuns(moved).count(None, kind) == len(found)
     since = EntryFilter(None, kind, since_ms=FIRST * DAY_MS, until_ms=(FIRST + 1) * DAY_MS)
     inside = [one for one in found if one.created_ms == FIRST * DAY_MS]
-    assert list(moved.entries.read_run(since, None, 99).entries) == inside
+    assert list(EntryRuns(moved).read_run(since, None, 99).entries) == inside
