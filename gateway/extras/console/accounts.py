@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Final, get_args
 
 from gateway.admin import views
-from gateway.base.money import describe_amount
+from gateway.base.money import describe_amount, format_amount
 from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.errors import ConsoleError, invalid_field, not_for_token, phrase
 from gateway.extras.console.fields import read_id
@@ -32,7 +32,7 @@ from gateway.extras.reports.ranks import AccountOrder, RankBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.signins.sessions import SignInBook
 from gateway.ledger.key_records import KeyView, Terms
-from gateway.ledger.records import EntryView, NotFound
+from gateway.ledger.records import Conflict, EntryView, NotFound
 from gateway.ledger.sql.books import Books
 
 MAX_KEYS: Final = 200
@@ -165,6 +165,9 @@ def refund_call(books: Books, request: ConsoleRequest) -> Answer:
         amount_nano = fields.need_amount_nano("amount") if fields.has("amount") else None
         note, force = fields.need_text("note").strip(), fields.boolean("force") or False
     entry = books.entries.refund(request_id, amount_nano, note=note, force=force)
+    if entry.is_repeated:
+        given = format_amount(entry.amount_nano)
+        raise Conflict(f"{given} of this call was given back before")
     return _answer_move(books, entry)
 
 

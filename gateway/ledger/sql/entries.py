@@ -96,10 +96,13 @@ class EntryBook(Part):
             left_nano = cost_nano - join_parts(
                 *self._database.read_one(_SQL["given back"], (request_id,))
             )
+            is_rest = amount_nano is None and 0 < left_nano < cost_nano
             if amount_nano is None:
                 # A repeated call finds no rest, but the first call's entry.
                 amount_nano = left_nano if left_nano > 0 else cost_nano
             key = f"refund {request_id} {amount_nano}"
+            if is_rest:  # as much may have been given back before
+                key += f" after {cost_nano - left_nano}"
             earlier = self._find_by_idempotency_key(account_id, key)
             if earlier is not None:
                 return replace(earlier, is_repeated=True)

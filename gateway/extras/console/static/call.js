@@ -65,8 +65,10 @@ const askRefund = (one, reload) => ask({
     { name: "note", label: "Reason", required: true },
   ],
   submit: "Give back",
-  run: async (values, idempotencyKey) => {
-    await api("POST", "/refunds", { body: { request_id: one.request_id, ...values }, idempotencyKey });
+  run: async ({ amount, note }, idempotencyKey) => {
+    // The rest is given back even if as much was before.
+    const part = amount === fromNano(charged(one)) ? {} : { amount };
+    await api("POST", "/refunds", { body: { request_id: one.request_id, note, ...part }, idempotencyKey });
     return reload;
   },
 });
