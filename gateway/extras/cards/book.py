@@ -14,11 +14,14 @@ from typing import Final
 import orjson
 
 from gateway.base.money import format_amount
+from gateway.base.times import DAY_MS
 from gateway.extras.cards.records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, Value, read_script
 
+OPEN_MS: Final = 31 * DAY_MS
+"""How long an open order is looked up. Most pages expire after a day, but some payments take weeks."""
 MAX_OPEN: Final = 20
 """Open orders of an account: each is looked up at the provider until it ends."""
 _ID_BYTES: Final = 8
@@ -36,7 +39,9 @@ _LATEST: Final = f"""
     ORDER BY orders.id DESC LIMIT :limit
 """
 _OPEN: Final = f"{_EACH} WHERE state = 'made' AND orders.created_ms >= ? ORDER BY orders.id"
-_COUNT_OPEN: Final = "SELECT count(*) FROM orders WHERE state = 'made' AND account_id = ?"
+_COUNT_OPEN: Final = (
+    "SELECT count(*) FROM orders WHERE state = 'made' AND account_id = ? AND created_ms >= ?"
+)
 _SAVE_PAGE: Final = "UPDATE orders SET session_id = ? WHERE id = ? AND session_id IS NULL"
 _LACKS_FEE: Final = """
     state IN ('paid', 'refunded') AND payment_id IS NOT NULL AND NOT EXISTS (
@@ -60,10 +65,10 @@ class OrderBook(Part):
         """Make an order, before the provider is asked for its payment page."""
         with self._database.changing():
             owner, now_ms = self._database.read_account(account), self._database.clock()
-            open_orders = self._database.read_number(_COUNT_OPEN, (owner.id,))
+            open_orders = self._database.read_number(_COUNT_OPEN, (owner.id, now_ms - OPEN_MS))
             if open_orders >= MAX_OPEN:
                 raise Conflict(
-                    f"there are {open_orders} payments under way; pay one of them, or wait a day"
+                    f"there are {open_orders} payments under way; pay one of them, or wait until one ends"
                 )
             order: dict[str, Value] = {
                 "id": f"order_{now_ms:012x}{secrets.token_hex(_ID_BYTES)}",

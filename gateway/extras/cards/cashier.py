@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gateway.base.times import DAY_MS
-from gateway.extras.cards.book import OrderBook
+from gateway.extras.cards.book import OPEN_MS, OrderBook
 from gateway.extras.cards.provider import (
     BadMessage,
     PaymentProvider,
@@ -32,8 +32,6 @@ AT_ONCE: Final = 4
 """Threads that wait for the provider: few people pay at the same moment, and others queue meanwhile."""
 LOOK_SECONDS: Final = 600.0
 """The pause between two looks at the provider; each open order takes a request to it."""
-OPEN_MS: Final = 31 * DAY_MS
-"""How long an open order is looked up. Most pages expire after a day, but some payments take weeks."""
 FEES_MS: Final = DAY_MS + DAY_MS // 12
 """How long an unknown fee is looked up, but for the first time: Stripe tells it a moment after the
 payment."""
