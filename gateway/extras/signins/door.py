@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 
 from gateway.base.turns import spawn
 from gateway.extras.signins import passwords, totp
-from gateway.extras.signins.hasher import PasswordHasher
+from gateway.extras.signins.hasher import Busy, PasswordHasher
 from gateway.extras.signins.people import PeopleBook
 from gateway.extras.signins.records import FailedBy, Opening, SessionView, StoredPassword
 from gateway.extras.signins.sessions import SignInBook
@@ -127,11 +127,14 @@ class Door:
             raise TooManyTries(wait_seconds)
         try:
             entered = await self._enter(visit, name, password, code, welcome)
-        except CodeNeeded:
-            self.throttle.give_back(name, visit.address, device)
-            raise
         except (WrongPassword, WrongCode) as error:
             await self.note_failure(visit.run, visit.address, name, error.how)
+            raise
+        except (
+            Busy,
+            LedgerError,
+        ):  # CodeNeeded is one: none of them says that the password was wrong
+            self.throttle.give_back(name, visit.address, device)
             raise
         self.throttle.succeed(name, visit.address, device)
         return entered

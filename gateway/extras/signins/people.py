@@ -6,6 +6,7 @@ a name begins with a link, which an operator or the account's own sign-in makes.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -114,7 +115,8 @@ class PeopleBook(Part):
 
     def admit(self, account: str, person: str) -> SignIn:
         """Return the sign-in of somebody who may be new. Raises NotFound, Refused and Conflict."""
-        signin = SignIn(self._database.read_account(account).id, account, person)
+        composed = unicodedata.normalize("NFC", person)
+        signin = SignIn(self._database.read_account(account).id, account, composed)
         if not person:
             return signin
         require_text("the person's name", person, MAX_NAME_CHARS, "person")
@@ -129,7 +131,7 @@ class PeopleBook(Part):
         # Swept here, so that links for ever new names leave no rows.
         self._database.change(_SWEEP_LINKS, (signin.account_id, self._database.clock()))
         people = self._read_views(signin.account_id, account)
-        if person not in people and len(people) > MAX_PEOPLE:  # one is the account's own
+        if composed not in people and len(people) > MAX_PEOPLE:  # one is the account's own
             raise Refused(
                 f"account '{account}' has {MAX_PEOPLE} people already; remove one first",
                 field="person",
@@ -166,8 +168,10 @@ class PeopleBook(Part):
         given one name, so only one of the two is there.
         """
         account, _, person = name.rpartition(PERSON_MARK)
+        # People of earlier versions may have another form of Unicode than NFC.
+        people = dict.fromkeys((person, unicodedata.normalize("NFC", person)))
         # `alice/` is no way to write `alice`: tries at both would be counted apart.
-        for meant in ((name, ""), (account, person)) if person else ((name, ""),):
+        for meant in ((name, ""), *((account, one) for one in people if one)):
             named = self._database.name_account(meant[0])
             row = self._database.read_one(_ACCOUNT_ID, (named,))
             if row is not None:

@@ -163,7 +163,7 @@ def require_fresh(session: SessionView, now_ms: int) -> None:
 
 def is_fresh(session: SessionView, now_ms: int) -> bool:
     """Return whether its holder has just signed in, or a proxy, which has rules of its own, says so."""
-    return session.by_proxy or now_ms - session.created_ms <= FRESH_MS
+    return session.by_proxy or abs(now_ms - session.created_ms) <= FRESH_MS
 
 
 def find_base_url(server: Server, local: tuple[str, int] | None = None) -> str:

@@ -13,6 +13,7 @@ import hmac
 import math
 import os
 import time
+import unicodedata
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -175,8 +176,12 @@ def _find_wait(known: _Failures | None, now: float) -> int:
 
 
 def _key(name: str) -> bytes:
-    """Hash a name: people type passwords into the wrong field, and keys should have one size."""
-    return hashlib.blake2b(name.encode(), digest_size=16).digest()
+    """Hash a name: people type passwords into the wrong field, and keys should have one size.
+
+    Names that Unicode writes in several ways are found by each of them, so they are counted as one.
+    """
+    composed = unicodedata.normalize("NFC", name)
+    return hashlib.blake2b(composed.encode(), digest_size=16).digest()
 
 
 def network_of(address: str) -> str:
