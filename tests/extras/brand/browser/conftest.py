@@ -1,7 +1,7 @@
-"""The browser of the console's tests."""
+"""Passwords as in the console's tests in a browser."""
 
 from __future__ import annotations
 
-from tests.extras.console.browser.conftest import browser, password_cost
+from tests.extras.console.browser.conftest import password_cost
 
-__all__ = ["browser", "password_cost"]
+__all__ = ["password_cost"]

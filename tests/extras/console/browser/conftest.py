@@ -1,4 +1,4 @@
-"""One browser for all tests of a worker; one gateway for each module."""
+"""One gateway for each module."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from tests.extras.console.browser.kit import Site, Witness, launch
+from tests.extras.console.browser.kit import Site, Witness
 from tests.extras.console.browser.past import SEEDS_TOML, seed_long
 from tests.extras.console.kit import Console, start_console
 
@@ -16,12 +16,6 @@ from tests.extras.console.kit import Console, start_console
 @pytest.fixture(autouse=True)
 def password_cost() -> None:
     """Passwords have their real cost."""
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    async with launch() as browser:
-        yield browser
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -14,12 +14,12 @@ from gateway.base.money import NANO
 from gateway.base.times import HOUR_MS
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from tests.extras.console.browser.kit import HEIGHT, HOLDER_PAGES, OPERATOR_PAGES, Site, go, move
+from tests.extras.console.browser.kit import HEIGHT, Site, go, move, read_title
 from tests.extras.console.browser.past import MODELS_TOML, SEEDS_TOML, find_path, seed_past
-from tests.extras.console.browser.test_accessible import LARGER_PHONE, MAX_HEIGHT
+from tests.extras.console.browser.test_accessible import LARGER_PHONE, MAX_HEIGHT, PAGES
 from tests.extras.console.kit import Console, start_console
 from tests.long.million import ACCOUNT, History, write_history
-from tests.support.served import OPERATOR
+from tests.support.served import HOLDER, OPERATOR
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -59,12 +59,13 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 async def test_pages_of_very_many_rows_are_three_screens_high_on_a_phone(
     site: Site, who: str
 ) -> None:
+    """Each is loaded at its address."""
     page = await site.open("", who, viewport={"width": LARGER_PHONE, "height": 844})
-    pages = HOLDER_PAGES if who == ACCOUNT else {**OPERATOR_PAGES, "": "Overview", "keys": "Keys"}
     heights: dict[str, int] = {}
-    for path in pages:
+    for path, title in PAGES[OPERATOR if who == OPERATOR else HOLDER].items():
         with site.witness.expecting(404):
             await go(page, path)
+        assert await read_title(page) == title
         heights[path] = await page.evaluate(
             """async () => {
                 for (const _ of [1, 2]) await new Promise(requestAnimationFrame);

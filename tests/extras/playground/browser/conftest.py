@@ -1,12 +1,12 @@
-"""The browser of the console's tests. Without the console there is no page to test."""
+"""The gateway of the console's tests. Without the console there is no page to test."""
 
 from __future__ import annotations
 
 from gateway.extension import find_extras
 
 if "console" in find_extras():
-    from tests.extras.console.browser.conftest import browser, console, password_cost, site
+    from tests.extras.console.browser.conftest import console, password_cost, site
 
-    __all__ = ["browser", "console", "password_cost", "site"]
+    __all__ = ["console", "password_cost", "site"]
 else:
     collect_ignore_glob = ["test_*"]
