@@ -14,6 +14,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import gateway
 from gateway.extension import find_extras
 from tests.support.rows import each_row
@@ -129,6 +131,7 @@ def test_the_way_of_a_completion_names_what_exists() -> None:
         assert name in defined | set(find_constants(MODULES[module])), (module, name)
 
 
+@pytest.mark.no_cover
 def test_members_that_prose_names_exist() -> None:
     """What a docstring or a comment calls `Class.member` is there: a later name is no riddle."""
     members: dict[str, set[str]] = {}

@@ -233,6 +233,7 @@ MOST_OFF: Final = 0.1
 """How far a size may be off, or by fifty lines: a change of a line is no change of the README."""
 
 
+@pytest.mark.no_cover
 def test_each_part_has_its_size_in_the_readme() -> None:
     told = {
         one[1] or one[3]: int((one[2] or one[4]).replace(",", ""))
