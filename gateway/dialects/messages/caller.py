@@ -273,6 +273,19 @@ def _refuse_file(name: str) -> BadRequest:
     )
 
 
+def _check_thread(name: str, thread: object) -> None:
+    """Refuse to continue a thread, which SDKs answer by sending the whole conversation.
+
+    The provider would add messages that no hold covers, and that another account may have sent.
+    """
+    if not isinstance(thread, dict) or thread.get("type") != "create":
+        raise BadRequest(
+            "thread: earlier messages are not kept here; send all messages.",
+            param=name,
+            detail_code="thread_not_found",
+        )
+
+
 _CHECKS: Final[Mapping[str, fields.Check]] = {
     "model": fields.check_string,
     "messages": fields.check_array,
@@ -287,6 +300,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "thinking": fields.check_object,
     "output_config": fields.check_object,
     "metadata": fields.check_object,
+    "thread": _check_thread,
 }
 FIELDS: Final = TextFields(_CHECKS, ".{}")
 

@@ -65,7 +65,9 @@ class MessagesUpstream(EventUpstream):
         if not self.is_free:
             check_fields(body, target)
             check_tools(body, target, "tools.{}.type")
-        return {**write_history(body, target), "model": target.upstream_model}
+        sent = {**write_history(body, target), "model": target.upstream_model}
+        sent.pop("thread", None)  # a new one, which would be kept on the operator's account
+        return sent
 
     def check_reply(self, reply: Json) -> bool:
         return type(reply.get("content")) is list
