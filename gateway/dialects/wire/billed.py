@@ -92,12 +92,12 @@ BILLED: Final[Mapping[str, Billed]] = {
     # Tokens of other kinds, at prices of their own.
     "modalities": Billed(_among([], ["text"]), _are_modes_priced),
     "audio": Billed(is_priced=lambda _, target: target.prices.base.audio_output is not None),
-    # Other models, at their own prices, and what is added to a request.
+    # Other models, at their own prices, agents without a limit of their number, and what is added to a request.
     **dict.fromkeys(
         (
             *("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"),
             *("safety_model", "route", "provider", "preset", "plugins", "transforms"),
-            *("data_sources", "compound_custom", "providerOptions"),
+            *("data_sources", "compound_custom", "providerOptions", "multi_agent"),
         ),
         Billed(),
     ),
