@@ -76,13 +76,16 @@ def _complete_usage(usage: Json, tokens: Tokens) -> Json:
 
 def _repair_choices(given: list[object], context: ReplyContext) -> list[object]:
     """Repair the choices. One without a message gets an empty one, if others have theirs."""
-    messages = [find_message(one) if type(one) is dict else None for one in given]
-    if not any(type(message) is dict for message in messages):
+    repaired, lack_messages = [], True
+    for number, one in enumerate(given):
+        if type(one) is dict:
+            message = find_message(one)
+            lack_messages = lack_messages and message is None
+            one = _repair_choice(one, message or {}, number, context)  # noqa: PLW2901
+        repaired.append(one)
+    if lack_messages:
         raise UpstreamError(NO_MESSAGE)
-    return [
-        _repair_choice(one, message or {}, number, context) if type(one) is dict else one
-        for number, (one, message) in enumerate(zip(given, messages, strict=True))
-    ]
+    return repaired
 
 
 def _repair_choice(choice: Json, message: Json, position: int, context: ReplyContext) -> Json:
