@@ -67,12 +67,18 @@ class Fields(Names):
         self.checks: dict[str, Check | None] = {**dict.fromkeys(self.known), **checks}
         self._item = item
 
-    def check_value(self, name: str, value: object) -> None:
-        """Check the value of a known field. Raises BadRequest."""
-        if (check := self.checks[name]) is not None:
-            check(name, value)
-        if name in self.inner:
-            self.inner[name].check(name, value, self._item)
+    def check_body(self, body: Json) -> None:
+        """Check the fields of a request; null means absent. Raises BadRequest."""
+        for name, value in body.items():
+            if name not in self.known:
+                # Null counts here: it may take back a limit that was read.
+                if (meant := self.maybe_meant(name)) is not None:
+                    raise refuse_spelling(name, meant)
+            elif value is not None:
+                if (check := self.checks[name]) is not None:
+                    check(name, value)
+                if name in self.inner:
+                    self.inner[name].check(name, value, self._item)
 
 
 def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
@@ -83,13 +89,7 @@ def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
         body = _read_mended(data, error)
     if type(body) is not dict:
         raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
-    for name, value in body.items():
-        if name not in fields.known:
-            # Null counts here: it may take back a limit that was read.
-            if (meant := fields.maybe_meant(name)) is not None:
-                raise refuse_spelling(name, meant)
-        elif value is not None:
-            fields.check_value(name, value)
+    fields.check_body(body)
     for name in required:
         if body.get(name) is None:
             other, path = _CONVERSATIONS.get(name, ("", ""))
