@@ -202,23 +202,20 @@ def judge(case: Case, head_sent: bool) -> Verdict:
     return Verdict("caller_left", 200 if head_sent else CALLER_GONE_STATUS, owed, last)
 
 
+@dataclass(slots=True, eq=False)
 class Lifecycle(Life):
     """The state of one completion. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
 
-    __slots__ = ("confirmed", "ended_as", "has_reply", "phase", "pipeline", "read_until")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.phase = Phase.ADMITTED
-        self.confirmed = False
-        """The hold is in force. Until then nothing is sent to a provider or to the caller."""
-        self.pipeline: Pipeline | None = None
-        """The stream under way; None until a provider answers, and where the caller gets no stream."""
-        self.has_reply = False
-        """A JSON reply was read whole: if the caller is gone, it owes for it whatever comes in between."""
-        self.read_until = math.inf
-        """When to give up a reply that is read on only for its usage, by the ticker's clock."""
-        self.ended_as: Case | None = None
+    phase: Phase = Phase.ADMITTED
+    confirmed: bool = False
+    """The hold is in force. Until then nothing is sent to a provider or to the caller."""
+    pipeline: Pipeline | None = None
+    """The stream under way; None until a provider answers, and where the caller gets no stream."""
+    has_reply: bool = False
+    """A JSON reply was read whole: if the caller is gone, it owes for it whatever comes in between."""
+    read_until: float = math.inf
+    """When to give up a reply that is read on only for its usage, by the ticker's clock."""
+    ended_as: Case | None = None
 
     @property
     def mid_event(self) -> bool:

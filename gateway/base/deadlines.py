@@ -11,6 +11,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -105,7 +106,7 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
 
     async def __aenter__(self) -> Self:
         await self._limit.__aenter__()
-        self._wait(self._loop.time())
+        self._wait(self._loop.time(), min(self._seconds, self._total))
         return self
 
     async def __aexit__(
@@ -119,32 +120,29 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
         self._handle = None
         await self._limit.__aexit__(kind, error, traceback)
 
-    def _wait(self, now: float) -> None:
-        clock = self._clock
-        left = min(self._seconds - clock.lasted(self._since), self._total - clock.seconds)
-        due = clock.expect(now, min(max(left, LEAST_SECONDS), STEP_SECONDS))
+    def _wait(self, now: float, left: float) -> None:
+        due = self._clock.expect(now, min(max(left, LEAST_SECONDS), STEP_SECONDS))
         self._handle = self._loop.call_at(due, self._check)
 
     def _check(self) -> None:
         clock, now = self._clock, self._loop.time()
         clock.move(now)
-        if clock.lasted(self._since) >= self._seconds or clock.seconds >= self._total:
+        left = min(self._seconds - clock.lasted(self._since), self._total - clock.seconds)
+        if left <= 0:
             self._limit.reschedule(now)
         else:
-            self._wait(now)
+            self._wait(now, left)
 
 
+@dataclass(slots=True, eq=False)
 class Life:
     """A request in flight, as what sends it and what ends it know it. As it stands, nobody pays for it."""
 
-    __slots__ = ("caller_gone", "cut", "ended_by")
-
-    def __init__(self) -> None:
-        self.ended_by: Exception | None = None
-        """The first error that ended the request: a deadline, a caller that left, a stop."""
-        self.cut: Callable[[Exception], None] | None = None
-        """Ends the connection that the request is out by; None while there is none."""
-        self.caller_gone = False
+    ended_by: Exception | None = None
+    """The first error that ended the request: a deadline, a caller that left, a stop."""
+    cut: Callable[[Exception], None] | None = None
+    """Ends the connection that the request is out by; None while there is none."""
+    caller_gone: bool = False
 
     def check(self) -> None:
         """Raise what ended the request, if something did."""
