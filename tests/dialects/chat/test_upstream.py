@@ -93,6 +93,11 @@ def test_a_message_has_a_text_unless_it_has_something_else(
     assert read(completion(choices=[choice]))["choices"][0]["message"]["content"] == content
 
 
+def test_a_choice_without_an_index_gets_its_position() -> None:
+    shown = read(completion(choices=[answer(index=0), answer() | {"index": None}]))
+    assert [one["index"] for one in shown["choices"]] == [0, 1]
+
+
 def test_a_choice_without_a_message_is_no_reply() -> None:
     """It is so for callers of every dialect, and charged: the provider counted it."""
     body = dump(completion(choices=[{"index": 0, "finish_reason": "stop", "text": "Hi"}]))
