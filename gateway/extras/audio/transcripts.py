@@ -40,7 +40,8 @@ from gateway.extras.services.upstream import LastEventStream, ServiceUpstream
 MAX_SECONDS: Final = 86_400
 """The most seconds that a provider can report. More comes from a broken provider."""
 _TEXT_DONE: Final = "transcript.text.done"
-"""The type of the last event of a stream."""
+_DONE: Final = frozenset({_TEXT_DONE, "transcription.done"})
+"""The types of the last event of a stream: OpenAI's, and Mistral's, after which no `[DONE]` comes."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]+)?")
 _UNTIMED: Final = frozenset({"text", "srt", "vtt"})
 """Reply formats that report neither seconds nor tokens."""
@@ -203,7 +204,7 @@ class TranscriptReader(EventReader):
     def __init__(self) -> None:
         super().__init__()
         self.is_done = False
-        """The event with the whole text was read, which is OpenAI's last."""
+        """The event with the whole text was read, which is the last."""
         self.has_done = False
         """`[DONE]` was read."""
 
@@ -217,7 +218,7 @@ class TranscriptReader(EventReader):
     def _read_object(self, body: Json, name: str) -> Json:
         check_error(body, name)
         self.begun = True
-        self.is_done = self.is_done or body.get("type") == _TEXT_DONE
+        self.is_done = self.is_done or get_text(body, "type") in _DONE
         if type(body.get("usage")) is dict:
             self.usage = body["usage"]
         return body
@@ -247,8 +248,10 @@ class TranscriptStream(LastEventStream):
 
     def _edit_event(self, block: bytes, body: Json) -> bytes:
         self._begun = True
-        is_segment = get_text(body, "type").endswith(".segment")
-        pieces = [body.get("text" if is_segment else "delta")]
+        kind = get_text(body, "type")
+        is_segment = kind.endswith(".segment")
+        # Mistral's pieces have a `text`, as segments have; OpenAI's have a `delta`.
+        pieces = [body.get("delta") or (kind.endswith((".delta", ".segment")) and body.get("text"))]
         pieces += [
             get_object(one, "delta").get("content")
             for one in get_list(body, "choices")
