@@ -171,10 +171,14 @@ class TranscriptsUpstream(ServiceUpstream, EventUpstream):
         return TranscriptReader()
 
 
+_SECONDS: Final = ("seconds", "prompt_audio_seconds")
+"""The names of the seconds in a usage: OpenAI's, and Mistral's."""
+
+
 def _report(usage: object, duration: object, expected: Expected) -> Reported:
     """Report tokens or seconds, as the model is priced."""
     told = usage if type(usage) is dict else {}
-    seconds = _read_seconds(told.get("seconds")) or _read_seconds(duration)
+    seconds = next(filter(None, map(_read_seconds, (*map(told.get, _SECONDS), duration))), 0)
     if not expected.options.by_tokens:
         # A second counts as a token of input. Output has no price.
         bill = read_bill_nano(told)
