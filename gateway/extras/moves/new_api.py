@@ -311,7 +311,7 @@ class _Prices:
             if folded in _TABLES:
                 self._told[folded] = self._read(name, value)
             elif folded == _UNIT:
-                unit = read_decimal(value)
+                unit = self._read_unit(name, value)
             elif value not in _ABSENT:
                 what, why = _FURTHER if re.search("ratio|price|billing", folded) else _OTHERS
                 draft.note(what, why, name)
@@ -327,6 +327,12 @@ class _Prices:
             why = "prices are the same for all here; those of `default` are written"
             draft.note("GroupRatio", why)
         self._times_group = groups.get("default") or Decimal(1)
+
+    def _read_unit(self, option: str, value: object) -> Decimal | None:
+        unit = read_decimal(value, MILLION**2)
+        if not unit and value not in _ABSENT:
+            self._draft.note(option, f"is no number above 0: prices are as if it were {_PER_TOKEN}")
+        return unit
 
     def _read(self, option: str, value: object) -> Ratios:
         found = {}

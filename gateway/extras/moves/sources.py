@@ -78,15 +78,15 @@ def read_table(value: object) -> Json:
     return value if isinstance(value, dict) else MappingProxyType({})
 
 
-def read_decimal(value: object) -> Decimal | None:
-    """Read an amount from another gateway's settings; None for what is no plain number, 0 or more."""
+def read_decimal(value: object, below: int = MILLION) -> Decimal | None:
+    """Read an amount from another gateway's settings; None for what is no plain number from 0 to a bound."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
     try:
         number = Decimal(str(value).strip())
     except InvalidOperation:
         return None
-    return number if number.is_finite() and 0 <= number < MILLION else None
+    return number if number.is_finite() and 0 <= number < below else None
 
 
 def read_text(value: object) -> str:
