@@ -111,8 +111,8 @@ def _complete(draft: Draft, name: str, model: DraftModel, prices: dict[str, Deci
 
 def _read_count(draft: Draft, name: str, key: str, told: Json) -> int | None:
     """Read a number of tokens that gateway.toml takes; None for others."""
-    count = read_decimal(told.get(key))
-    if count is not None and count == int(count) and 0 < count <= MAX_TOKENS:
+    count = read_decimal(told.get(key), MAX_TOKENS + 1)
+    if count and count == int(count):
         return int(count)
     if told.get(key) is not None:
         draft.note(key, f"is no whole number from 1 to {MAX_TOKENS}", name)
