@@ -1,8 +1,7 @@
 """The operator's verbs, shared by the command line and extras.
 
     keys       makes keys, and replaces them
-    asking     an audit, of which extras are told if it fails; asks the serving process to read
-               gateway.toml again
+    audits     an audit, of which extras are told if it fails
     fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the
                names of processes that serve
     views      the fields of accounts, keys, entries and receipts

@@ -55,6 +55,8 @@ class Gateway:
         default_factory=list
     )
     """Called with each request that was sent to a provider, and what went wrong."""
+    reloaded: list[Callable[[Config], object]] = field(default_factory=list)
+    """Called with a configuration that was read again, so that what was made of settings at the start follows."""
     failures: deque[Failure] = field(default_factory=partial(deque, maxlen=MAX_FAILURES))
     """The latest failures, the newest last."""
     in_flight: int = 0

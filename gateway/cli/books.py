@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import asking, views
+from gateway.admin import audits, views
 from gateway.base.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.base.process import ExitCode
 from gateway.base.times import format_moment
@@ -24,7 +24,7 @@ NEW_FILE: Final = arg("file", read.new_file, "the new file; must not exist")
 def audit(command: Command) -> int:
     books = command.open_books()
     with command.progress() as progress:
-        report = asking.run_audit(books, command.config, progress)
+        report = audits.run_audit(books, command.config, progress)
     text = (
         f"accounts {report.accounts}, entries {report.entries}, "
         f"requests pending {report.pending}, interrupted {report.interrupted}"

@@ -1,4 +1,4 @@
-"""The verbs for the process: `serve`, `init`, `reload` and `health`."""
+"""The verbs for the process: `serve`, `init` and `health`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Final
 
 import gateway
-from gateway.admin import asking
-from gateway.admin.fields import describe
 from gateway.base.addresses import join_address, list_reachable
 from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.command import Command, write_new
 from gateway.cli.verbs import DEFAULT_CONFIG, arg, verb
-from gateway.config.load import load_config, load_defaults, load_server, load_storage
-from gateway.ledger.opening import find_server
+from gateway.config.load import load_config, load_defaults, load_server
 from gateway.ledger.records import Refused
 
 
@@ -52,34 +49,6 @@ def init(command: Command, file: Path | None) -> None:
         f"  {program} check    # says what is set\n"
         f"  {program}          # serves; the first start shows what opens its accounts"
     )
-
-
-@verb("reload", "reload", "reload --config /etc/gateway.toml --json", load=load_storage)
-def reload(command: Command) -> int:
-    location = command.config.storage.location
-    books = command.open_books()  # first: it says so if the files belong to another user
-    pid = find_server(location)
-    if pid is None:
-        command.say(
-            f"No gateway serves from {location} on this machine. If [storage] has changed,"
-            " restart the gateway: it goes on with the old one."
-        )
-        return ExitCode.UNAVAILABLE
-    try:
-        answer = asking.ask(books, pid)
-    except PermissionError:
-        command.say(f"The gateway (process {pid}) belongs to another user. Use sudo.")
-        return ExitCode.UNAVAILABLE
-    if answer is None:
-        command.say(
-            f"The gateway (process {pid}) was asked, but did not answer within"
-            f" {asking.WAIT_SECONDS:.0f} s. Its log says more."
-        )
-        return ExitCode.UNAVAILABLE
-    command.show(describe(answer, "ok", "at_ms", "words"))
-    command.say(answer.words if answer.ok else f"Refused, nothing changed: {answer.words}")
-    # The code that a start with the same file would have.
-    return ExitCode.OK if answer.ok else ExitCode.CONFIG
 
 
 ASK_SECONDS: Final = 5.0

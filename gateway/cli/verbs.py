@@ -27,7 +27,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "books": ("audit", "backup", "receipt"),
     "check": ("check",),
     "keys": ("key", "budget"),
-    "process": ("serve", "init", "reload", "health"),
+    "process": ("serve", "init", "health"),
 }
 """The first words of the verbs of each module."""
 WORDS: Final[Mapping[str, str]] = {
@@ -37,13 +37,6 @@ WORDS: Final[Mapping[str, str]] = {
     "serve": "Run the gateway. This is the default verb.",
     "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
     "check": f"Check the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
-    "reload": (
-        "Make the process that serves on this machine read the configuration again. It checks the"
-        " whole file before anything changes, with the variables of its own environment, and says"
-        " what changed and which providers are off, or why nothing changed."
-        f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves,"
-        f" {ExitCode.NOT_FOUND} if there is no database."
-    ),
     "health": (
         "Ask the gateway that listens at [server] host and port of this machine whether it accepts"
         f" requests, as health checks of containers do. Exits {ExitCode.FAILED} if it does not."

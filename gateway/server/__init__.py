@@ -6,7 +6,6 @@
     memory       collects garbage, and gives memory back
     connections  aborts callers' connections that make no progress, or idle ones if they are too many
     drain        catches signals, and lets requests in flight end
-    reload       reads gateway.toml again while serving; events of models whose prices changed
     systemd      takes sockets from systemd, tells it states, pings its watchdog
     first_start  makes an account with the demo credit and a key
 
@@ -22,7 +21,7 @@ from gateway.config.records import Config
 
 def run_server(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # until `catch_signals`
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it would end the process
     from gateway.server.memory import skip_certificates
 
     with skip_certificates():

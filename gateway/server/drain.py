@@ -44,7 +44,6 @@ class Signals:
 
     first: asyncio.Event = field(default_factory=asyncio.Event)
     second: asyncio.Event = field(default_factory=asyncio.Event)
-    reload: asyncio.Event = field(default_factory=asyncio.Event)
 
     def note_stop(self) -> None:
         (self.second if self.first.is_set() else self.first).set()
@@ -53,25 +52,20 @@ class Signals:
 def catch_signals() -> Signals:
     """Catch all signals that would end the process without a drain; only two of them stop it.
 
-    Call it first, so that a signal during start-up stops cleanly. A reload that was asked for before,
-    while SIGHUP was blocked, is not lost.
+    Call it first, so that a signal during start-up stops cleanly. SIGHUP stays blocked, unless an extra
+    catches it.
     """
     signals = Signals()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signals.note_stop)
-    loop.add_signal_handler(signal.SIGHUP, signals.reload.set)
-    # Behind the handler: a SIGHUP that came while it was blocked would end the process.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     for number in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         loop.add_signal_handler(number, _ignore, number)
     return signals
 
 
 def _ignore(number: signal.Signals) -> None:
-    log.warning(
-        "%s is ignored: SIGTERM stops the gateway, SIGHUP reads gateway.toml again", number.name
-    )
+    log.warning("%s is ignored: SIGTERM stops the gateway", number.name)
 
 
 async def close_while_draining(

@@ -42,7 +42,6 @@ from gateway.server.first_start import CannotShow, find_key_file, start_first
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import AccessLog, LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
-from gateway.server.reload import Reloader
 
 log = logging.getLogger("gateway.serve")
 
@@ -133,13 +132,15 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         ending.callback(access_log.flush)
         gateway = make_gateway(config, ledger)
         gateway.listeners.append(access_log.write)
+        gateway.reloaded.append(access_log.reconfigure)
         ending.callback(gateway.close)
         ending.push_async_callback(wait_for_handlers, gateway)  # once `cleanup` has cut them off
         runner, server = await _set_up(gateway)
         ending.push_async_callback(runner.cleanup)
         for extra in gateway.extras:
             await ending.enter_async_context(extra.run())
-        connections = ConnectionWatch(server, config.server)
+        connections = ConnectionWatch(server, gateway.config.server)
+        gateway.reloaded.append(connections.reconfigure)
         connect = partial(make_connection, gateway, server)
         listener = await bind(connect, connections, config.server, passed)
         ending.callback(listener.close)
@@ -149,10 +150,9 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         tune_gc()  # after everything that lives as long as the process, which it exempts
         listener.start()
         announce = partial(_announce, manager, listener, gateway)
+        gateway.reloaded.append(announce)
         announce(gateway.config, "READY=1")  # only now: systemd then starts what needs the service
         _run(ending, "watchdog", manager.keep_alive())
-        told = (connections.reconfigure, access_log.reconfigure, announce)
-        _run(ending, "reload", Reloader(gateway, told, signals.reload).run())
         is_well = await _wait_for_end(ledger, signals)
         _tell_stopping(manager, gateway)
         await drain(gateway, connections, listener, signals.second)

@@ -24,7 +24,6 @@ from typing import Final
 import pytest
 
 from gateway import __main__
-from gateway.admin import asking
 from gateway.base.process import ExitCode, describe_version
 from gateway.cli import main
 from gateway.ledger.opening import open_books
@@ -33,7 +32,6 @@ from tests import ROOT
 from tests.support.books import read_events
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
-from tests.support.stand_in import SHOWN, URL, stand_in
 
 # ---- exit codes ----------------------------------------------------------------------------------
 
@@ -298,51 +296,3 @@ def test_events_name_the_user(cli: Cli) -> None:
         (f"cli ({ME})", "key.add"),
         ("cli (alice via sudo)", "account.add"),
     ]
-
-
-# ---- reload --------------------------------------------------------------------------------------
-
-
-def test_a_reload_asks_the_process_that_serves(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its answer decides the exit code; the file itself may be broken here."""
-    cli.done("account", "add", "alice")
-    cli.config.write_text("[models.x")
-    assert cli.run("reload").code == ExitCode.UNAVAILABLE
-    monkeypatch.setattr("gateway.cli.process.find_server", lambda _: 7)
-    answers = {
-        asking.Answer(0, True, "models: 1 added (x)"): (ExitCode.OK, "models: 1 added (x)\n"),
-        asking.Answer(0, False, "a typo"): (ExitCode.CONFIG, "Refused, nothing changed: a typo\n"),
-    }
-    for answer, (code, said) in answers.items():
-        monkeypatch.setattr(asking, "ask", lambda _, pid: answer if pid == 7 else None)  # noqa: B023
-        ran = cli.run("reload", "--json")
-        assert (ran.code, ran.err) == (code, said)
-        at = "1970-01-01T00:00:00.000Z"
-        assert ran.json == {"ok": answer.ok, "at": at, "words": answer.words}
-    monkeypatch.setattr(asking, "ask", lambda *_: None)
-    ran = cli.run("reload", "--json")
-    assert (ran.code, ran.out) == (ExitCode.UNAVAILABLE, "")
-    assert "process 7) was asked, but did not answer within 10 s" in ran.err
-
-
-def test_a_reload_may_need_another_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    cli.done("account", "add", "alice")
-    monkeypatch.setattr("gateway.cli.process.find_server", lambda _: 7)
-    monkeypatch.setattr(asking, "ask", refuse)
-    ran = cli.run("reload")
-    assert (ran.code, ran.err.count("Use sudo.")) == (ExitCode.UNAVAILABLE, 1)
-
-
-def test_a_reload_asks_the_node_of_this_machine(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
-    stand_in(monkeypatch, cli.folder / "behind.db")
-    cli.done("account", "add", "alice")
-    ran = cli.run("reload")
-    assert ran.code == ExitCode.UNAVAILABLE
-    assert ran.err.startswith(f"No gateway serves from {SHOWN} on this machine. If [storage] has")
-    stand_in(monkeypatch, cli.folder / "behind.db", pid=7)
-    monkeypatch.setattr(asking, "ask", lambda _, pid: asking.Answer(0, pid == 7, "nothing changed"))
-    assert cli.done("reload").err == "nothing changed\n"

@@ -6,10 +6,6 @@ import tempfile
 from pathlib import Path
 
 from gateway.config.load import load_config, load_storage
-from gateway.server.reload import describe_changes, keep_fixed
-from tests.support.settings import MODEL, OPENAI, load
-
-BASE = OPENAI + MODEL
 
 
 def read_file(content: bytes) -> None:
@@ -26,19 +22,3 @@ def find_database(toml: str) -> str:
         found = load_storage(path, {}).storage.path
         assert found.parent == path.parent
         return found.name
-
-
-def tell_changes(begin: str, old: str, new: str, end: str) -> str:
-    """Tell what changes in a file: another beginning, another end, a word for each that is old."""
-    with tempfile.TemporaryDirectory() as folder:
-        after = begin + (BASE.replace(old, new) if old else BASE) + end
-        return describe_changes(load(Path(folder), BASE), load(Path(folder), after))
-
-
-def keep(toml: str) -> list[str]:
-    """Name what stays as it is until a restart."""
-    with tempfile.TemporaryDirectory() as folder:
-        running = load(Path(folder), BASE)
-        kept, keys = keep_fixed(running, load(Path(folder), f"{toml}\n{BASE}"))
-        assert kept == running
-        return [*keys]

@@ -9,12 +9,9 @@ import pytest
 from gateway.config.load import load_config, load_storage
 from gateway.config.reader import MAX_TOLD, ConfigError, Problems
 from gateway.ledger.records import DatabaseUrl
-from gateway.server.reload import describe_changes, keep_fixed
 from tests.support.rows import each_row
-from tests.support.settings import MODEL, OPENAI, SHIPPED, load
+from tests.support.settings import SHIPPED, load
 from tests.support.stand_in import URL
-
-MAX_NAMED = 5
 
 
 @each_row(("count", "last"), [(1, "k0: no"), (MAX_TOLD, "k9: no"), (13, "and 3 more")])
@@ -35,35 +32,6 @@ def test_other_errors_are_not_collected() -> None:
     with pytest.raises(KeyError), problems.collect():
         raise KeyError
     problems.raise_all()
-
-
-BASE = OPENAI + MODEL
-OFF = (
-    "off: openai (the environment variable NO_SUCH_KEY is not set); only a restart reads the"
-    " gateway's environment again"
-)
-
-
-def compare(folder: Path, before: str, after: str) -> str:
-    return describe_changes(load(folder, before), load(folder, after))
-
-
-def test_a_provider_that_stays_off_is_told_again(tmp_path: Path) -> None:
-    off = OPENAI + 'api_key = "env:NO_SUCH_KEY"\n' + MODEL
-    assert compare(tmp_path, off, off) == f"nothing changed; {OFF}"
-
-
-def test_only_the_first_names_are_told(tmp_path: Path) -> None:
-    """It is one line of the log, and kept for ever."""
-    more = "".join(MODEL.replace('"m"', f'"m{number}"') for number in range(MAX_NAMED + 1))
-    assert compare(tmp_path, BASE, BASE + more) == "models: 6 added (m0, m1, m2, m3, m4, …)"
-
-
-def test_the_rest_of_a_table_changes(tmp_path: Path) -> None:
-    toml = '[server]\nport = 1\nstall_seconds = 7\n[billing]\ncurrency = "EUR"\nlow_balance = 5\n'
-    kept, _ = keep_fixed(load(tmp_path, BASE), load(tmp_path, toml + BASE))
-    assert (kept.server.port, kept.server.stall_seconds) == (8080, 7)
-    assert (kept.billing.currency, kept.billing.low_balance_nano) == ("USD", 5 * 10**9)
 
 
 @each_row("read_keys", [True, False])

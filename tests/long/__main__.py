@@ -9,7 +9,6 @@ python -m tests.long parsers --minutes 10 --seed 1  spoiled bytes for all parser
 python -m tests.long slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
 python -m tests.long hostile                        callers and providers at their worst, ~6 min
 python -m tests.long restarts --restarts 50         under 50 calls a second by the SDK, ~3 min
-python -m tests.long reloads --reloads 50           of prices, a provider, a key; 64 connections
 python -m tests.long soak --minutes 5 --seed 1      everything at once
 python -m tests.long backup --minutes 2             copies under 200 requests a second
 python -m tests.long kill --kills 200 --seed 1      killed under load, ~3 min
@@ -44,7 +43,6 @@ from tests.long.mutants import play_mutants
 from tests.long.parsers import play_parsers
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
-from tests.server.reloading import play_reloads
 from tests.support.extras import find_modules
 
 TRANSLATED_STEP: Final = 5
@@ -56,7 +54,6 @@ NOTICED_MS: Final = 250
 """How far the p99 of the other requests may rise while slow callers are there."""
 IDLERS: Final = 10_000
 HEADER_SECONDS: Final = 15.0
-RELOADED_CONNECTIONS: Final = 64
 STEADY_SECONDS: Final = 20.0
 LAG_SECONDS: Final = 0.05
 WAL_MIB: Final = 64
@@ -156,12 +153,6 @@ async def run_restarts(options: argparse.Namespace, folder: Path) -> None:
     assert lag < LAG_SECONDS, f"the loop lags by {lag:.3f} s: is the machine doing something else?"
 
 
-async def run_reloads(options: argparse.Namespace, folder: Path) -> None:
-    figures = await play_reloads(folder, options.reloads, RELOADED_CONNECTIONS, options.seed)
-    print(figures)
-    figures.check()
-
-
 async def run_million(_: argparse.Namespace, folder: Path) -> None:
     show_pages(play_previous(folder / "gateway.db"))
 
@@ -197,7 +188,7 @@ RUNS: Final[dict[str, Run]] = {
             run_slow,
             run_hostile,
         ),
-        *(run_restarts, run_reloads, run_soak),
+        *(run_restarts, run_soak),
         *(run_growth, run_million, run_backup),
     )
 }

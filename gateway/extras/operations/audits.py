@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gateway.admin import asking, views
+from gateway.admin import audits, views
 from gateway.base.times import format_iso, unix_ms
 from gateway.config.records import Config
 from gateway.extras.console.errors import ConsoleError
@@ -51,7 +51,7 @@ async def run_audit(request: ConsoleRequest) -> Answer:
 def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
     with open_books(config.storage.location) as books:
         books.give_up_when(is_cancelled)
-        return asking.run_audit(books, config)
+        return audits.run_audit(books, config)
 
 
 def describe_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:

@@ -142,10 +142,3 @@ class EventBook(Part):
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note an action of a process on itself. It must not contain a secret."""
         self._database.note(action, account=None, target=target, detail=detail, at_ms=at_ms)
-
-    def read_prices(self) -> dict[str, str]:
-        """Return the prices that each model had when it was seen last."""
-        return dict(self._database.fetch("SELECT model, prices FROM model_prices"))
-
-    def keep_prices(self, model: str, prices: str) -> None:
-        self._database.change(_SQL["keep prices"], (model, prices))

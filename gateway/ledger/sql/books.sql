@@ -4,7 +4,3 @@
 SELECT id, at_ms, actor, action, account, target, detail, address FROM events
 WHERE action = :action AND (:address IS NULL OR address = :address)
 ORDER BY id DESC LIMIT 1;
-
---: keep prices
-INSERT INTO model_prices (model, prices) VALUES (?, ?)
-ON CONFLICT (model) DO UPDATE SET prices = excluded.prices;

@@ -8,11 +8,13 @@ import json
 import pytest
 
 from tests.support.chat import say
+from tests.support.extras import need_extra
 from tests.support.process import GatewayProcess
 from tests.support.replies import completion, json_reply
 from tests.support.running import Launch, Running
 from tests.support.upstream import ScriptedUpstream
 
+pytestmark = need_extra("reloads")
 OLD = "sk-litellm-0123456789abcdef"
 HASHED = "sk-hashed-0123456789abcdef"
 PACED = "sk-paced-0123456789abcdef"

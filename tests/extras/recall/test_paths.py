@@ -14,6 +14,7 @@ from gateway.extras.recall.serving import NOT_FOUND
 from gateway.extras.recall.settings import Responses
 from tests.support.client import Reply
 from tests.support.content import Content, ToolCall
+from tests.support.extras import need_extra
 from tests.support.messages import read_events
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider
 from tests.support.process import RESPONSES
@@ -198,6 +199,7 @@ def test_without_the_extra_its_table_is_told_by_name(
         load(tmp_path, "[responses]\nkeep_mb = 1")
 
 
+@need_extra("reloads")
 async def test_a_reload_that_switches_it_off_forgets_all(stage: Stage) -> None:
     scene, path = Scene(stage), stage.gateway.config
     kept = (await scene.ask("Hi", Content("Hello."))).json["id"]

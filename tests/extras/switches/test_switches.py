@@ -47,6 +47,7 @@ async def run(process: GatewayProcess, *words: str) -> str:
     return ran.err
 
 
+@need_extra("reloads")
 async def test_a_gateway_hears_a_switch_and_keeps_it(tmp_path: Path) -> None:
     async with start_served(tmp_path) as served:
         process, secret = served.process, await served.add_key()

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.base.money import Price
 from gateway.base.prices import FREE_OF_CHARGE, PriceList, PriceRule
-from gateway.server import reload
+from gateway.extras.reloads import prices
 from tests.ledger.contract.kit import Place
 from tests.support.books import read_events
 
@@ -24,11 +24,11 @@ WITH_TOOL: Final = Price(
 )
 
 
-def note(place: Place, **prices: PriceList) -> list[tuple[str | None, str]]:
+def note(place: Place, **lists: PriceList) -> list[tuple[str | None, str]]:
     """Start or reload with these prices; return all events so far, the latest first."""
     with place.open_books() as books:
-        reload.note_prices(books, prices, pid=7)
-        events = read_events(books, 20, reload.PRICE_CHANGE)
+        prices.note_prices(books, lists, pid=7)
+        events = read_events(books, 20, prices.PRICE_CHANGE)
         assert {(one.actor, one.account) for one in events} <= {("system", None)}
         return [(one.target, one.detail) for one in events]
 
@@ -69,7 +69,7 @@ def test_a_model_that_comes_back_is_compared_with_when_it_was_seen_last(place: P
 def test_an_event_names_a_bounded_number_of_amounts(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.server.reload.MAX_TOLD", 1)
+    monkeypatch.setattr("gateway.extras.reloads.prices.MAX_TOLD", 1)
     note(place, m=FREE_OF_CHARGE)
     assert note(place, m=PriceList(BASE)) == [("m", "input 0.00 → 3.00, and 3 more")]
 
@@ -78,6 +78,6 @@ def test_an_event_names_a_bounded_number_of_amounts(
 def test_prices_of_a_later_version_are_as_if_never_seen(place: Place, kept: str) -> None:
     """Else the task that reloads would end."""
     with place.open_books() as books:
-        books.events.keep_prices("m", kept)
+        books.change("INSERT INTO model_prices VALUES (?, ?)", ("m", kept))
     assert note(place, m=PriceList(BASE)) == []
     assert note(place, m=PriceList(DEARER)) == [("m", "input 3.00 → 4.00")]

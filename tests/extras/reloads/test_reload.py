@@ -7,7 +7,7 @@ Sessions in `reloaded/`, also those of extras, have versions of the file, each w
 
 Other commands are `do_…` below. To write the answers anew:
 
-    WRITE_SESSION=1 python -m pytest tests/server/test_reload.py && git diff
+    WRITE_SESSION=1 python -m pytest tests/extras/reloads/test_reload.py && git diff
 """
 
 from __future__ import annotations
@@ -26,16 +26,24 @@ from unittest import mock
 
 import pytest
 
-from gateway.admin import asking
 from gateway.api.state import make_gateway
 from gateway.config.records import Config
+from gateway.extras.reloads import asking
+from gateway.extras.reloads.reloader import Reloader
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import EventView
-from gateway.server.reload import Reloader
 from tests import ROOT
+from tests.extras.reloads.reloading import (
+    COMPLETION,
+    MODEL,
+    PROMPT,
+    Reloaded,
+    Version,
+    play_reloads,
+    start,
+)
 from tests.ledger.kit import make_place
 from tests.ledger.player import play_session, read_sessions
-from tests.server.reloading import COMPLETION, MODEL, PROMPT, Reloaded, Version, play_reloads, start
 from tests.support import config, replies
 from tests.support.chat import say
 from tests.support.client import Call
@@ -49,9 +57,7 @@ USAGE: Final = replies.usage(PROMPT, COMPLETION)
 HELLO: Final = replies.json_reply(replies.completion("Hello!", usage=USAGE))
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], USAGE))
 
-SESSIONS: Final = read_sessions(
-    Path(__file__).with_name("reloaded"), *ROOT.glob("tests/extras/*/reloaded")
-)
+SESSIONS: Final = read_sessions(*sorted(ROOT.glob("tests/extras/*/reloaded")))
 
 Make = Callable[..., Version]
 
@@ -272,7 +278,8 @@ async def test_a_fault_of_the_gateway_changes_nothing(
     place, told = make_place(tmp_path), list[object]()
     config = load(tmp_path, OPENAI + MODEL_TOML)
     gateway = make_gateway(config, mock.Mock())
-    reloader = Reloader(gateway, (told.append,), asyncio.Event(), fail)
+    gateway.reloaded.append(told.append)
+    reloader = Reloader(gateway, asyncio.Event(), fail)
     running = asyncio.get_running_loop().create_task(reloader.run())
     for aside in (False, True):
         if aside:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import asking
+from gateway.extras.reloads import asking
 from gateway.ledger.opening import find_server, open_books
 from tests.support import replies, seed
 from tests.support.books import Books

@@ -6,7 +6,7 @@ The life of a reload:
     in a thread       the file is read and checked as at the start
     in a thread       extras adjust what was read; the routes are made
     in one step       configuration and routes are replaced, so each request finds both old or both new;
-                      what was made of settings at the start is told (`Reloader.told`)
+                      what was made of settings at the start is told (`Gateway.reloaded`)
     in a thread       the result becomes an event, which `python -m gateway reload` waits for
 
 An error in the first thread changes nothing. Requests in flight keep the model, the prices and the
@@ -15,38 +15,48 @@ settings are the same keeps its connections, breakers and pauses.
 
 Everything else reads `Gateway.config` and `Gateway.routes` when it needs them, and keeps nothing
 beyond one request. The settings that cannot change so are named by `FIXED`.
-
-At each start and reload a model's prices are compared with those seen last; a change is an event.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import signal
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import asking
-from gateway.admin.fields import name_process
 from gateway.api.state import Gateway
-from gateway.base.money import PRICES, format_amount, format_factor
-from gateway.base.prices import AppliedPrice, PriceList, read_price
 from gateway.base.times import unix_ms
+from gateway.base.turns import spawn
 from gateway.config.doubts import list_warnings
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
 from gateway.extension import find_tables
+from gateway.extras.reloads import asking
+from gateway.extras.reloads.prices import note_prices
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import SYSTEM, Actor, LedgerError
-from gateway.ledger.sql.books import Books
+from gateway.ledger.records import LedgerError
 from gateway.server.connections import fit_to_files
 
 log = logging.getLogger("gateway.reload")
+
+
+@asynccontextmanager
+async def reloading(gateway: Gateway) -> AsyncIterator[None]:
+    """Read the file again at each SIGHUP, also at one that came since the process began, which is blocked."""
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # with a handler it ends nothing
+    task = spawn(Reloader(gateway, asked).run(), name="reload")
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +64,6 @@ class Reloader:
     """Reads the configuration again whenever it is asked to."""
 
     gateway: Gateway
-    told: Sequence[Callable[[Config], object]]
-    """Functions called with the new configuration, so that their modules can apply it."""
     asked: asyncio.Event
     load: Callable[[Path, Mapping[str, str]], Config] = load_config
 
@@ -90,7 +98,7 @@ class Reloader:
         if doubtful := len([*list_warnings(config)]):
             words += f"; {doubtful} warning{'s' * (doubtful > 1)}, which the log and `check` tell"
         result = self._show(Reload(at_ms, ok=True, words=words, restart_for=restart_for))
-        for tell in self.told:
+        for tell in gateway.reloaded:
             tell(gateway.config)
         return result
 
@@ -212,58 +220,3 @@ def _list_tables(config: Config) -> dict[str, object]:
             place = table.of or name  # an extra may add settings to a table
             tables[place] = (tables.get(place), config.extras[name])
     return tables
-
-
-PRICE_CHANGE: Final = "price.change"
-MAX_TOLD: Final = 20
-"""Amounts that an event names: it is kept for ever, and a list may have many rules."""
-
-
-def note_prices(books: Books, prices: Mapping[str, PriceList], pid: int) -> None:
-    """Append an event for each model whose prices have changed since it was seen last.
-
-    A model that is seen for the first time, at whatever start or reload, makes no event.
-    """
-    books.actor = Actor(SYSTEM.name, name_process(pid))
-    with books.changing():
-        seen = books.events.read_prices()
-        for model, price_list in prices.items():
-            after = price_list.applied
-            before = _maybe_parse(seen[model]) if model in seen else None
-            if before == after:
-                continue
-            books.events.keep_prices(model, json.dumps([one.text for one in after]))
-            if before is not None:
-                detail = _describe(before, after)
-                books.events.append(PRICE_CHANGE, target=model, detail=detail, at_ms=books.clock())
-
-
-def _maybe_parse(text: str) -> tuple[AppliedPrice, ...] | None:
-    """Read the prices seen last; None if a later version stored them, which has more amounts."""
-    try:
-        return tuple(map(read_price, json.loads(text)))
-    except (TypeError, ValueError):
-        return None
-
-
-def _describe(before: Iterable[AppliedPrice], after: Iterable[AppliedPrice]) -> str:
-    """Name each difference with the old and the new amount."""
-    old, new = dict(_list_amounts(before)), dict(_list_amounts(after))
-    told = [
-        f"{name} {old.get(name, 'none')} → {new.get(name, 'none')}"
-        for name in old | new
-        if old.get(name) != new.get(name)
-    ]
-    more = [f"and {len(told) - MAX_TOLD} more"] if len(told) > MAX_TOLD else []
-    return ", ".join((*told[:MAX_TOLD], *more)) or "the order of its rules"
-
-
-def _list_amounts(prices: Iterable[AppliedPrice]) -> Iterator[tuple[str, str]]:
-    for one in prices:
-        place, price = f" ({one.rule})" if one.rule else "", one.price
-        amounts = {name: getattr(price, name) for name in PRICES} | dict(price.tools)
-        for name, nano in amounts.items():
-            if nano is not None:
-                yield f"{name}{place}", format_amount(nano)
-        if price.reported is not None:
-            yield f"reported{place}", format_factor(price.reported)

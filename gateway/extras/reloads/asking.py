@@ -1,7 +1,6 @@
-"""Audits, of which extras are told if they fail, and requests to the serving process for a reload.
+"""Requests to the serving process for a reload.
 
-A reload reads gateway.toml again. The question is SIGHUP. The answer is an event, so it is kept,
-however the question was asked. Others may serve from the same ledger, each with a gateway.toml of
+The question is SIGHUP. The answer is an event, so it is kept, however the question was asked. Others may serve from the same ledger, each with a gateway.toml of
 its own, so it names the process.
 """
 
@@ -16,25 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin.fields import name_process
-from gateway.base.progress import Progress, ignore
 from gateway.base.times import unix_ms
-from gateway.config.records import Config, Reload
-from gateway.extension import find_extras
-from gateway.ledger.records import SYSTEM, Actor, AuditReport
+from gateway.config.records import Reload
+from gateway.ledger.records import SYSTEM, Actor
 from gateway.ledger.sql.books import Books
-
-
-def run_audit(books: Books, config: Config, progress: Progress = ignore) -> AuditReport:
-    """Run the full audit; let extras tell if the books do not add up."""
-    at_ms = books.clock()  # before the audit, which may take minutes
-    report = books.audit(progress)
-    if not report.ok:
-        text = f"The audit found that the books do not add up: {len(report.problems)} problems."
-        for extra in find_extras().values():
-            if extra.tell_mismatch is not None:
-                extra.tell_mismatch(config, text, at_ms, books)
-    return report
-
 
 ACTION: Final = "config.reload"
 WAIT_SECONDS: Final = 10.0
