@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+import pytest
 
 from gateway.base.errors import GatewayError
 from gateway.base.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
