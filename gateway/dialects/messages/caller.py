@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.base.errors import BadRequest, GatewayError
+from gateway.base.usage import UNBOUNDED
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.fields import Field
@@ -110,6 +111,8 @@ class MessagesCaller(Caller):
             _check_content("system", body["system"], request)
         if not ORDINARY.issuperset(body):
             add_others(request, body, ORDINARY)
+            if body.get("thread") and get_text(get_object(body, "thread"), "type") != "create":
+                request.more_tokens = UNBOUNDED  # the provider adds the earlier messages
         return request
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
@@ -273,19 +276,6 @@ def _refuse_file(name: str) -> BadRequest:
     )
 
 
-def _check_thread(name: str, thread: object) -> None:
-    """Refuse to continue a thread, which SDKs answer by sending the whole conversation.
-
-    The provider would add messages that no hold covers, and that another account may have sent.
-    """
-    if not isinstance(thread, dict) or thread.get("type") != "create":
-        raise BadRequest(
-            "thread: earlier messages are not kept here; send all messages.",
-            param=name,
-            detail_code="thread_not_found",
-        )
-
-
 _CHECKS: Final[Mapping[str, fields.Check]] = {
     "model": fields.check_string,
     "messages": fields.check_array,
@@ -300,7 +290,6 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "thinking": fields.check_object,
     "output_config": fields.check_object,
     "metadata": fields.check_object,
-    "thread": _check_thread,
 }
 FIELDS: Final = TextFields(_CHECKS, ".{}")
 

@@ -65,9 +65,7 @@ class MessagesUpstream(EventUpstream):
         if not self.is_free:
             check_fields(body, target)
             check_tools(body, target, "tools.{}.type")
-        sent = {**write_history(body, target), "model": target.upstream_model}
-        sent.pop("thread", None)  # a new one, which would be kept on the operator's account
-        return sent
+        return {**write_history(body, target), "model": target.upstream_model}
 
     def check_reply(self, reply: Json) -> bool:
         return type(reply.get("content")) is list

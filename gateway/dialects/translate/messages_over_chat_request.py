@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
+from gateway.base.errors import BadRequest
 from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat import writer
 from gateway.dialects.messages.caller import UNSET, MarkedField, MessagesField, is_default
@@ -32,7 +33,8 @@ DROPPED: Final = frozenset(
         *("service_tier", "speed", "thread", "top_k"),
     }
 )
-"""Advice to the upstream, accepted and dropped unless it takes it."""
+"""Advice to the upstream, accepted and dropped unless it takes it; of `thread` only the request for a new
+one."""
 
 REFUSED: Final = {
     "container": "a container",
@@ -68,6 +70,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
         if not is_default(given.get(name)):
             raise body[name].refuse_field(what)
     body.check_known(_KNOWN)
+    _check_thread(body["thread"])
     messages = translate_conversation(body["system"], body["messages"], links=target.is_pivot)
     chat: Json = {"model": request.model, "messages": messages}
     if given.get("max_tokens") == 0:
@@ -154,6 +157,16 @@ CARRIED: Final = frozenset(
     {*_TRANSLATORS, "max_tokens", "messages", "model", "stream", "system", "tool_choice", "tools"}
 )
 _KNOWN: Final = CARRIED | DROPPED | PASSED | {*REFUSED, "output_format"}
+
+
+def _check_thread(thread: MessagesField) -> None:
+    """Refuse to continue an earlier reply's thread: SDKs then send the whole conversation."""
+    if isinstance(thread.value, dict) and thread.get("type") != "create":
+        raise BadRequest(
+            "thread: this model's provider holds no conversations; send all messages.",
+            param="thread",
+            detail_code="thread_not_found",
+        )
 
 
 def _translate_reasoning(thinking: MessagesField, config: MessagesField) -> Json:
