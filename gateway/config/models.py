@@ -64,7 +64,7 @@ def _read_model(
     for problem in _find_route_problems(kind, routes, names, providers):
         problems.add(place.error("routes", problem))
     told = {name: settings.pop(name) for name in TOLD}
-    pricing = _find_pricing(find_kinds()[kind], told)
+    pricing = find_pricing(find_kinds()[kind], told)
     needed, has_output = pricing.needed, "output" in pricing.needed
     if limit is not None and not has_output:
         problems.add(place.error("max_output_tokens", NO_OUTPUT))
@@ -105,7 +105,7 @@ def find_lack(table: object, key: Literal["kind", "dialect"]) -> str | None:
     return needed and f"{key} = {show(name)} {needed}"
 
 
-def _find_pricing(kind: Kind, told: Told) -> Pricing:
+def find_pricing(kind: Kind, told: Told) -> Pricing:
     """Return how a model is priced, by what its prices state."""
     tables = [told[key] for key in ("price", "cost") if isinstance(told[key], dict)]
     stated = {*(name for name, value in told.items() if value), *(tables[0] if tables else ())}

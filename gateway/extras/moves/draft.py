@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from typing import Final
 
+from gateway.config.models import find_pricing
 from gateway.config.reader import read_value
 from gateway.config.values import base_url, check_model_id
 from gateway.dialects.wire.records import DEFAULT_KIND
-from gateway.extension import find_advice, find_dialects
+from gateway.extension import find_advice, find_dialects, find_kinds
 from gateway.extras.moves.known import (
     COMPLETION,
     EMBEDDING,
@@ -218,20 +219,7 @@ class Draft:
 
     def _write_model(self, model_id: str) -> tuple[list[str], bool]:
         """Return the lines of a model's table, and whether they have its price."""
-        model = self.models[model_id]
-        prices = model.find_price()
-        if prices is None:
-            self.note(
-                "models without a price", "no price is known: to add them, give each one", model_id
-            )
-        elif mistake := next(filter(None, map(find_advice().judge_dollars, prices.values())), ""):
-            self.note("prices", f"{mistake}; to add it, write its price", model_id)
-            prices = None
-        elif model.price is None:
-            why = "theirs is built in there, and is a list price here, by their names: look at each"
-            self.note("prices", why, model_id)
-        if prices is not None and _is_free(prices) and len(prices) > 1:
-            self.note("prices above a number of tokens", "the model is free below it", model_id)
+        model, prices = self.models[model_id], self._judge_prices(model_id)
         is_chat = model.kind == DEFAULT_KIND
         names = [*model.names, *(name for _, name in model.list_routes())]
         told: dict[str, object] = {
@@ -241,11 +229,31 @@ class Draft:
             "max_input_tokens": model.max_input,
             "max_output_tokens": self._find_limit(model_id),
             **(find_quirks(names) if is_chat else {}),
-            **(_tell_prices(model.kind, prices) if prices else {}),
+            **prices,
         }
         lines = [f"{key} = {write_value(value)}" for key, value in told.items() if value]
         head = f"[models.{json.dumps(model_id, ensure_ascii=False)}]"
-        return ["", head, *lines], prices is not None
+        return ["", head, *lines], bool(prices)
+
+    def _judge_prices(self, model_id: str) -> dict[str, object]:
+        """Return a model's prices by the names of its settings; none if they cannot be taken."""
+        model = self.models[model_id]
+        prices = model.find_price()
+        if prices is None:
+            why = "no price is known: to add them, give each one"
+            self.note("models without a price", why, model_id)
+            return {}
+        told = _tell_prices(model.kind, prices)
+        mistake = next(filter(None, map(find_advice().judge_dollars, prices.values())), "")
+        if mistake := mistake or _find_missing(model.kind, told.get("price")):
+            self.note("prices", f"{mistake}; to add it, write its price", model_id)
+            return {}
+        if model.price is None:
+            why = "theirs is built in there, and is a list price here, by their names: look at each"
+            self.note("prices", why, model_id)
+        if _is_free(prices) and len(prices) > 1:
+            self.note("prices above a number of tokens", "the model is free below it", model_id)
+        return told
 
     def _find_limit(self, model_id: str) -> int | None:
         """Find the most output tokens of a model: what is told, what is known, or else a guess."""
@@ -296,18 +304,28 @@ def _is_free(prices: Mapping[int, Prices] | None) -> bool:
 
 def _tell_prices(kind: str, prices: Mapping[int, Prices]) -> dict[str, object]:
     """Return a model's prices by the names of its settings."""
-    if "image" in prices[0] and not _is_free(prices):
+    if _is_free(prices):
+        return {"price": "free"}
+    if "image" in prices[0]:
         return {"price_image": [{"price": prices[0]["image"]}]}
     price, rules = _keep_price(kind, prices[0]), [*sorted(prices, reverse=True)[:-1]]
     # Of the rules the first that holds counts.
     told = [{"input_above": above, "price": _keep_price(kind, prices[above])} for above in rules]
-    return {"price": price, "price_when": None if price == "free" else told}
+    return {"price": price, "price_when": told}
 
 
-def _keep_price(kind: str, price: Prices) -> Prices | str:
-    """Return the amounts that a model of a kind has, all of them; "free" if they are zeros."""
-    if not any(price.values()):
-        return "free"
+def _find_missing(kind: str, price: object) -> str:
+    """Say which amounts a price lacks that a model of a kind has to have; "" if none."""
+    known = find_kinds().get(kind)
+    if known is None or not isinstance(price, dict):
+        return ""
+    needed = find_pricing(known, {"price": price, "cost": None}).needed
+    missing = " and ".join(sorted(needed - price.keys()))
+    return missing and f"a model of kind {kind} needs a price of {missing}, which is not told"
+
+
+def _keep_price(kind: str, price: Prices) -> Prices:
+    """Return the amounts that a model of a kind has, all of them."""
     kept = dict(price)
     if kind in (DEFAULT_KIND, COMPLETION):
         kept = {"input": Decimal(0), "output": Decimal(0), **kept}

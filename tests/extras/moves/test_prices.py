@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 
 from gateway.config.values import MAX_TOKENS
 from gateway.extras.moves import litellm, new_api
+from gateway.extras.moves.costs import _PRICES, is_price
 from gateway.extras.moves.draft import Draft
+from gateway.extras.moves.known import MODES
 from tests.support.rows import each_row
+from tests.support.settings import load
 
 
 @each_row(
@@ -58,3 +62,36 @@ def test_limits_are_whole_numbers(tmp_path: Path, told: object, limit: int | Non
     draft = adopt(tmp_path, {"m": {**prices, "max_input_tokens": told}})
     assert draft.models["m"].max_input == limit
     assert any("max_input_tokens" in note for note in draft.notes) == (limit is None)
+
+
+def draw_details() -> Iterator[dict[str, object]]:
+    """Make details of a model of each mode, with each price, each pair of them, and zeros."""
+    keys = [None, *_PRICES]
+    for mode, first, second, above in product(MODES, keys, keys, (1e-6, 0)):
+        prices = {first: 1e-6, second: 1e-6, f"{second}_above_128k_tokens": above}
+        yield {"mode": mode, **{key: amount for key, amount in prices.items() if is_price(key)}}
+
+
+def test_whatever_prices_are_told_check_takes_what_is_written(tmp_path: Path) -> None:
+    draft = adopt(tmp_path, {f"m{n}": told for n, told in enumerate(draw_details())})
+    # A provider without its key is off, and its models are read all the same.
+    models = load(tmp_path, draft.write()).models
+    assert {one.kind for one in models.values()} == {*MODES.values()}
+    assert {*models} < {*draft.models}
+
+
+@each_row(
+    ("told", "missing"),
+    [
+        ({"mode": "image_generation", "input_cost_per_request": 0.04}, "input and output"),
+        ({"mode": "audio_speech", "input_cost_per_request": 0.04}, "input"),
+        ({"mode": "audio_transcription", "input_cost_per_audio_token": 1e-6}, "input"),
+    ],
+)
+def test_a_price_that_lacks_an_amount_is_a_comment(
+    tmp_path: Path, told: dict[str, object], missing: str
+) -> None:
+    prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    draft = adopt(tmp_path, {"m": told, "chat": prices})
+    assert '\n# [models."m"]\n' in draft.write()
+    assert any(f"a price of {missing}, which is not told" in note for note in draft.notes)
