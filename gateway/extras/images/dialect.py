@@ -170,12 +170,16 @@ class ImagesUpstream(ServiceUpstream, EventUpstream):
 def _report(
     usage: Json | None, images: int, expected: Expected, served: tuple[str, str]
 ) -> Reported:
-    """Report images where they have prices (one if none could be counted), else the tokens."""
+    """Report images where they have prices, else the tokens.
+
+    It is one image if none could be counted, and never more than were asked for.
+    """
     options = expected.options
     if options.image_prices:
         # Tokens have no price then, so unreported ones are not estimated.
         tokens, image = Tokens(max(expected.input_tokens, 1)), choose_image(options, served)
-        calls = {**dict.fromkeys(options.tool_calls, 0), image: max(images, 1)}
+        count = min(max(images, 1), sum(options.tool_calls.values()))
+        calls = {**dict.fromkeys(options.tool_calls, 0), image: count}
         return Reported(tokens, True, True, calls, guessed=not images)
     report = read_openai_usage(usage, None, expected)
     told = get_object(usage or {}, "output_tokens_details")

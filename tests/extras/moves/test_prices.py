@@ -66,7 +66,7 @@ def test_limits_are_whole_numbers(tmp_path: Path, told: object, limit: int | Non
 
 def draw_details() -> Iterator[dict[str, object]]:
     """Make details of a model of each mode, with each price, each pair of them, and zeros."""
-    keys = [None, *_PRICES]
+    keys = ["", *_PRICES]
     for mode, first, second, above in product(MODES, keys, keys, (1e-6, 0)):
         prices = {first: 1e-6, second: 1e-6, f"{second}_above_128k_tokens": above}
         yield {"mode": mode, **{key: amount for key, amount in prices.items() if is_price(key)}}
@@ -91,7 +91,7 @@ def test_whatever_prices_are_told_check_takes_what_is_written(tmp_path: Path) ->
 def test_a_price_that_lacks_an_amount_is_a_comment(
     tmp_path: Path, told: dict[str, object], missing: str
 ) -> None:
-    prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
-    draft = adopt(tmp_path, {"m": told, "chat": prices})
+    chat: dict[str, object] = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    draft = adopt(tmp_path, {"m": told, "chat": chat})
     assert '\n# [models."m"]\n' in draft.write()
     assert any(f"a price of {missing}, which is not told" in note for note in draft.notes)
