@@ -32,6 +32,10 @@ _PRICES: Final = {
     "image_output": "IMAGES OUT",
 }
 """The column titles of the prices."""
+MOST_IMAGES: Final = 10
+"""The images of a request: the images extra takes no more."""
+MOST_UNITS: Final = 100
+"""The search units of a request: the rerank extra takes 10,000 documents, and a unit has 100."""
 
 
 def mask_keys(secrets: Sequence[str]) -> str:
@@ -112,7 +116,19 @@ def find_most_nano(model: Model, most_input: int, output: int) -> int:
         for media in (money.NONE, {heard: most_input, made: output})
     ]
     prices = (model.prices.base, *(rule.price for rule in model.prices.rules))
-    return max(money.compute_cost_nano(use, price) for use in uses for price in prices)
+    return max(
+        money.compute_cost_nano(use, price, _find_most_calls(price))
+        for use in uses
+        for price in prices
+    )
+
+
+def _find_most_calls(price: money.Price) -> Mapping[str, int]:
+    """Return the most search units and images, of the dearest price, that a request can have."""
+    images = [name for name in price.tools if name.split("_")[0] == "images"]
+    dearest = max(images, key=price.tools.__getitem__, default=None)
+    calls = {} if dearest is None else {dearest: MOST_IMAGES}
+    return calls | ({money.SEARCH_UNIT: MOST_UNITS} if money.SEARCH_UNIT in price.tools else {})
 
 
 def find_worst_factor(config: Config, model: Model) -> int:

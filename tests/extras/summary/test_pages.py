@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.extras.summary.pages import describe_config, page_config
+from gateway.base.money import NANO
+from gateway.extras.summary.pages import (
+    MOST_IMAGES,
+    MOST_UNITS,
+    describe_config,
+    find_worst_factor,
+    find_worst_overdraft_nano,
+    page_config,
+)
 from tests import ROOT
 from tests.cli.test_check import CONFIG
 from tests.support.cli import Cli, make_cli
@@ -24,6 +32,27 @@ def test_a_provider_of_the_shipped_configuration_is_off(cli: Cli) -> None:
     shipped = (ROOT / "gateway.toml").read_text(encoding="utf-8")
     cli.config.write_text(shipped.replace("port = 8080", "port = 0"), encoding="utf-8")
     assert "off: the environment variable ANTHROPIC_API_KEY is not set" in cli.done("check").out
+
+
+def test_the_overdraft_counts_all_that_a_request_may_have(tmp_path: Path) -> None:
+    images = pytest.importorskip("gateway.extras.images.dialect")
+    rerank = pytest.importorskip("gateway.extras.rerank.dialect")
+    assert images.MAX_N == MOST_IMAGES
+    assert rerank.MAX_DOCUMENTS == MOST_UNITS * rerank.UNIT_DOCUMENTS
+    priced = {
+        "image": 'price_image = [{ price = 0.04 }, { quality = "hd", price = 0.08 }]',
+        "rerank": "price = { search_unit = 0.002 }",
+    }
+    tables = (
+        f'[models."{kind}"]\nkind = "{kind}"\nroutes = ["openai/m"]\n{price}\n'
+        for kind, price in priced.items()
+    )
+    config = openai(tmp_path, "".join(tables))
+    worst = {
+        one.id: (find_worst_overdraft_nano(config, one), find_worst_factor(config, one))
+        for one in config.models.values()
+    }
+    assert worst == {"image": (8 * NANO // 10, 1), "rerank": (2 * NANO // 10, 1)}
 
 
 def test_many_models_are_summarized_in_time(tmp_path: Path) -> None:
