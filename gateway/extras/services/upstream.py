@@ -15,7 +15,7 @@ from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader
-from gateway.dialects.wire.provider_bill import edit_model
+from gateway.dialects.wire.provider_bill import edit_model, hide_bill
 from gateway.dialects.wire.records import Json, ReplyContext, Target
 
 join_large: Final = partial(Exchange, max_elements=MAX_REPLY_BYTES)
@@ -54,7 +54,7 @@ class ServiceUpstream(Upstream):
         return 0
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002
-        if type(reply.get("model")) is str or b"cost" in text:
+        if type(reply.get("model")) is str or hide_bill(reply, text) is not reply:
             return edit_model(text, reply, context.request.model)
         return text
 
