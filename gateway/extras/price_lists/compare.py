@@ -23,12 +23,13 @@ State = Literal["agrees", "drifts", "not in the list", "not compared"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An amount that differs. None stands for a rule that only the other side has."""
+    """An amount that differs. Those of a rule that only the list has are compared with the base price's."""
 
     name: str
     """The name of the amount in gateway.toml, with its rule's condition."""
-    old_nano: int | None
+    old_nano: int
     new_nano: int | None
+    """None if the list has no such rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ def _compare_rules(
         rules.append(replace(rule, price=overlay(rule.price, amounts)))
     for above, amounts in tiers.items():  # rules that the list has and gateway.toml lacks
         new = PriceRule(overlay(base, amounts), above)
-        differences.append(Difference(f"output ({new.why})", None, new.price.output))
+        differences += _differ(prices.base, amounts, f" ({new.why})")
         rules.insert(_find_place(rules, above), new)
     return rules, differences, notes
 

@@ -96,10 +96,10 @@ def _write_price(model: Model, price: Price, base: Price) -> str:
 def describe_difference(one: Difference) -> str:
     """Describe a change: its factor to three digits, and whether it is suspicious."""
     old_nano, new_nano = one.old_nano, one.new_nano
-    old, new = ("no rule" if n is None else format_amount(n) for n in (old_nano, new_nano))
-    changes = f"{one.name}: {old} -> {new}"
-    if old_nano is None or new_nano is None:
-        return changes
+    changes = f"{one.name}: {format_amount(old_nano)} -> "
+    if new_nano is None:
+        return f"{changes}no rule"
+    changes += format_amount(new_nano)
     if old_nano:
         factor = _THREE_DIGITS.divide(Decimal(new_nano), Decimal(old_nano)).normalize()
         changes += f", × {factor:f}"

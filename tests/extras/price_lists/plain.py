@@ -70,5 +70,5 @@ def read_amount(text: str, power: int) -> int:
     return entries.read_amount(Decimal(text), "x", power=power)
 
 
-def tell_difference(old: int | None, new: int | None) -> str:
+def tell_difference(old: int, new: int | None) -> str:
     return describe_difference(Difference("x", old, new))
