@@ -60,6 +60,8 @@ class Shelf:
     texts: dict[bytes, Text] = field(default_factory=dict)
     items: dict[str, Text] = field(default_factory=dict)
     """The latest text of each item's id."""
+    older: dict[str, dict[Text, None]] = field(default_factory=dict)
+    """The other texts of an id, the oldest first: responses may tell an item differently."""
     size: int = 0
 
     def put(self, kept: Kept) -> None:
@@ -80,9 +82,27 @@ class Shelf:
             if not text.uses:
                 del self.texts[text.data]
                 self.size -= TEXT_BYTES + len(text.data)
-                if self.items.get(text.id) is text:
-                    del self.items[text.id]
+                if text.id:
+                    self._forget_item(text)
         return True
+
+    def _forget_item(self, text: Text) -> None:
+        older = self.older.get(text.id, {})
+        older.pop(text, None)
+        if self.items[text.id] is text:
+            del self.items[text.id]
+            if older:
+                self.items[text.id], _ = older.popitem()
+        if not older:
+            self.older.pop(text.id, None)
+
+    def _note_item(self, text: Text) -> None:
+        latest = self.items.get(text.id, text)
+        if latest is not text:
+            older = self.older.setdefault(text.id, {})
+            older.pop(text, None)
+            older[latest] = None
+        self.items[text.id] = text
 
     def _use(self, text: Text) -> Text:
         shared = self.texts.get(text.data)
@@ -90,7 +110,7 @@ class Shelf:
             shared = self.texts[text.data] = Text(text.data, text.id)
             self.size += TEXT_BYTES + len(text.data)
         if shared.id:
-            self.items[shared.id] = shared
+            self._note_item(shared)
         shared.uses += 1
         return shared
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import permutations
 
 from gateway.extras.recall.settings import Responses
 from gateway.extras.recall.shelves import TEXT_BYTES, Kept, Shelves, Text
@@ -58,6 +59,24 @@ def test_what_is_too_old_leaves() -> None:
     shelves.expire(90)
     assert shelves.next_end is None
     assert shelves.size == 0
+
+
+def test_an_item_is_found_as_long_as_a_response_has_it() -> None:
+    """Whatever the latest one to have it told, and in whichever order they leave."""
+    texts = {name: f"msg_0001 {name}" for name in "abc"}
+    for order in permutations(texts):
+        shelves = Shelves(Responses(60, 32))
+        for name in ("c", "a", "b", "c"):
+            shelves.keep(1, make(name, texts[name]), 0)
+        left = ["a", "b", "c"]  # the latest last
+        for name in order:
+            found = shelves.find_item(1, "msg_0001", 0)
+            assert found is not None
+            assert found.data == texts[left[-1]].encode()
+            assert shelves.drop(1, name)
+            left.remove(name)
+        assert shelves.find_item(1, "msg_0001", 0) is None
+        assert shelves.size == 0
 
 
 def test_nothing_is_left_of_what_was_dropped() -> None:
