@@ -227,7 +227,9 @@ class OrderBook(Part):
         """Post the difference between the amount taken back so far and the amount due."""
         reversals = self._database.read_one(_SQL["sum reversals"], (order.id,))
         disputed, refunded, failed, told = map(int, reversals)
-        # What is told of a charge has the refunds that failed later, and may be older than others.
+        # What is told of a charge has the refunds that failed later, and may be older than others. It is
+        # what lived at some moment, so less all that failed it is never above the truth. It helps where
+        # a refund's own message is missing.
         taken_nano = disputed + max(refunded, told - failed)
         if taken_nano == order.taken_nano:
             return

@@ -370,7 +370,10 @@ class _Prices:
         if model.kind == AUDIO:
             told.pop("output")
             if "whisper" in model_id or "transcribe" in model_id:
-                why = "a ratio of transcripts is a guess there: the vendor's price of a minute stands here"
+                why = (
+                    "a ratio of transcripts is a guess there: the vendor's price of a minute stands"
+                    " here, if it is known"
+                )
                 self._draft.note("ModelRatio", why, model_id)
                 return
         times = self._times * self._times_group

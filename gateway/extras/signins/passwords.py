@@ -2,8 +2,8 @@
 
     scrypt$15$8$3$SALT$HASH      log2(N), r, p; salt and hash in URL-safe base64
 
-A hash takes about 32 MiB and a quarter of a second, so a running server computes it in threads of
-`console.state`.
+A hash takes about 32 MiB and a quarter of a second, so a running server computes it in the
+threads of `hasher`.
 """
 
 from __future__ import annotations

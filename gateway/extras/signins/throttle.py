@@ -43,7 +43,7 @@ NOTED_ADDRESS: Final = 50
 """How many of the notes may come from one address, so that one stranger cannot hide the others'
 tries."""
 NOTED_NAME: Final = 60
-"""Additional notes for one known name: twice as many as the delays between its tries allow."""
+"""More notes of failures for one known name, in an hour: twice what its delays let through."""
 
 Clock = Callable[[], float]
 Key = TypeVar("Key")
