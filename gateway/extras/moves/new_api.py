@@ -311,7 +311,8 @@ class _Prices:
             if folded in _TABLES:
                 self._told[folded] = self._read(name, value)
             elif folded == _UNIT:
-                unit = self._read_unit(name, value)
+                if not (unit := read_decimal(value, MILLION**2)):
+                    draft.note(name, f"is no number above 0: prices are as if it were {_PER_TOKEN}")
             elif value not in _ABSENT:
                 what, why = _FURTHER if re.search("ratio|price|billing", folded) else _OTHERS
                 draft.note(what, why, name)
@@ -327,12 +328,6 @@ class _Prices:
             why = "prices are the same for all here; those of `default` are written"
             draft.note("GroupRatio", why)
         self._times_group = groups.get("default") or Decimal(1)
-
-    def _read_unit(self, option: str, value: object) -> Decimal | None:
-        unit = read_decimal(value, MILLION**2)
-        if not unit and value not in _ABSENT:
-            self._draft.note(option, f"is no number above 0: prices are as if it were {_PER_TOKEN}")
-        return unit
 
     def _read(self, option: str, value: object) -> Ratios:
         found = {}
@@ -370,10 +365,7 @@ class _Prices:
         if model.kind == AUDIO:
             told.pop("output")
             if "whisper" in model_id or "transcribe" in model_id:
-                why = (
-                    "a ratio of transcripts is a guess there: the vendor's price of a minute stands"
-                    " here, if it is known"
-                )
+                why = "a ratio of transcripts is a guess: the vendor's price of a minute stands here, if it is known"
                 self._draft.note("ModelRatio", why, model_id)
                 return
         times = self._times * self._times_group

@@ -125,7 +125,8 @@ def find_most_nano(model: Model, most_input: int, output: int) -> int:
 
 def _find_most_calls(price: money.Price) -> Mapping[str, int]:
     """Return the most search units and images, of the dearest price, that a request can have."""
-    images = [name for name in price.tools if name.split("_")[0] == "images"]
+    image = money.name_image("", "")
+    images = [name for name in price.tools if name.split("_")[0] == image]
     dearest = max(images, key=price.tools.__getitem__, default=None)
     calls = {} if dearest is None else {dearest: MOST_IMAGES}
     return calls | ({money.SEARCH_UNIT: MOST_UNITS} if money.SEARCH_UNIT in price.tools else {})
