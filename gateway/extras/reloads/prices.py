@@ -11,6 +11,7 @@ from gateway.base.money import PRICES, format_amount, format_factor
 from gateway.base.prices import AppliedPrice, PriceList, read_price
 from gateway.ledger.records import SYSTEM, Actor
 from gateway.ledger.sql.books import Books
+from gateway.ledger.sql.database import Part
 
 _KEEP: Final = """
     INSERT INTO model_prices (model, prices) VALUES (?, ?)
@@ -21,20 +22,30 @@ MAX_TOLD: Final = 20
 """Amounts that an event names: it is kept for ever, and a list may have many rules."""
 
 
+class SeenPrices(Part):
+    """The prices that each model had when it was seen last."""
+
+    def read(self) -> dict[str, str]:
+        return dict(self._database.fetch("SELECT model, prices FROM model_prices"))
+
+    def keep(self, model: str, prices: str) -> None:
+        self._database.change(_KEEP, (model, prices))
+
+
 def note_prices(books: Books, prices: Mapping[str, PriceList], pid: int) -> None:
     """Append an event for each model whose prices have changed since it was seen last.
 
     A model that is seen for the first time, at whatever start or reload, makes no event.
     """
-    books.actor = Actor(SYSTEM.name, name_process(pid))
+    book, books.actor = SeenPrices(books), Actor(SYSTEM.name, name_process(pid))
     with books.changing():
-        seen = dict(books.fetch("SELECT model, prices FROM model_prices"))
+        seen = book.read()
         for model, price_list in prices.items():
             after = price_list.applied
             before = _maybe_parse(seen[model]) if model in seen else None
             if before == after:
                 continue
-            books.change(_KEEP, (model, json.dumps([one.text for one in after])))
+            book.keep(model, json.dumps([one.text for one in after]))
             if before is not None:
                 detail = _describe(before, after)
                 books.events.append(PRICE_CHANGE, target=model, detail=detail, at_ms=books.clock())
