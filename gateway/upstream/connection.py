@@ -30,8 +30,8 @@ MOST_LINES: Final = 1365
 passes, they take 10 ms."""
 MOST_TRANSLATED_LINES: Final = 341
 """The same where events are translated: at worst they take 4 ms."""
-PART_BYTES: Final = 8 << 10
-"""Bytes that may wait while the transport is read on."""
+PENDING_BYTES: Final = 8 << 10
+"""Bytes that may wait while the transport is read on: to stop and to resume it costs more than so few."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped, so that the connection can return to the pool."""
 
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
         Most waits, such as that for a stream's head or for a turn, end before another read, so they take no
         calls of the system. What waits when the connection ends is handled at once, so it must be little.
         """
-        reads = len(self._pending) <= PART_BYTES
+        reads = len(self._pending) <= PENDING_BYTES
         if self._transport is not None and reads != self._transport_reads:
             self._transport_reads = reads
             if reads:

@@ -130,10 +130,7 @@ class Door:
         except (WrongPassword, WrongCode) as error:
             await self.note_failure(visit.run, visit.address, name, error.how)
             raise
-        except (
-            Busy,
-            LedgerError,
-        ):  # CodeNeeded is one: none of them says that the password was wrong
+        except (CodeNeeded, Busy, LedgerError):  # none of them says that the password was wrong
             self.throttle.give_back(name, visit.address, device)
             raise
         self.throttle.succeed(name, visit.address, device)

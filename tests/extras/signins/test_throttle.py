@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import base64
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NoReturn
 
 import pytest
 
 from gateway.extras.signins import throttle
-from gateway.extras.signins.throttle import SignInThrottle, Tries, find_device, make_cookie
+from gateway.extras.signins.door import Door, Visit
+from gateway.extras.signins.throttle import (
+    FREE_FAILURES,
+    SignInThrottle,
+    Tries,
+    find_device,
+    make_cookie,
+)
+from gateway.ledger.records import LedgerError
+from gateway.ledger.sql.books import Books
 
 HASH: Final = "scrypt$15$8$3$c2FsdA==$aGFzaA=="
 
@@ -68,3 +78,13 @@ def test_the_least_lately_tried_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
         tries.take(name)
     assert tries.take("first") > 0
     assert [tries.take("second"), tries.take("second")] == [0, 0]
+
+
+async def test_an_outage_is_no_wrong_password() -> None:
+    async def run(work: Callable[[Books], object]) -> NoReturn:
+        raise LedgerError("away")
+
+    door, visit = Door(), Visit(run, "192.0.2.1", "Firefox on Linux")
+    for _ in range(2 * FREE_FAILURES):
+        with pytest.raises(LedgerError, match="away"):
+            await door.sign_in(visit, "alice", "correct horse battery", None, lambda *_: None)
