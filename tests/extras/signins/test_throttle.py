@@ -81,7 +81,7 @@ def test_the_least_lately_tried_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_an_outage_is_no_wrong_password() -> None:
-    async def run(work: Callable[[Books], object]) -> NoReturn:
+    async def run(_: Callable[[Books], object]) -> NoReturn:
         raise LedgerError("away")
 
     door, visit = Door(), Visit(run, "192.0.2.1", "Firefox on Linux")
