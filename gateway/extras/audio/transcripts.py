@@ -45,17 +45,9 @@ _DONE: Final = frozenset({_TEXT_DONE, "transcription.done"})
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]+)?")
 _UNTIMED: Final = frozenset({"text", "srt", "vtt"})
 """Reply formats that report neither seconds nor tokens."""
-_ELSEWHERE: Final = (
-    *(
-        "audio_url",
-        "audio_urls",
-        "cloud_storage_url",
-        "file_id",
-        "file_ids",
-        "file_url",
-        "file_urls",
-    ),
-    *("source_url", "url", "urls"),
+_ELSEWHERE: Final = frozenset(
+    {"audio_url", "audio_urls", "cloud_storage_url", "file_id", "file_ids", "file_url", "file_urls"}
+    | {"source_url", "url", "urls"}
 )
 """Fields that make some providers fetch a recording elsewhere: from an address, so its size is unknown,
 or from the operator's own account."""
