@@ -190,8 +190,11 @@ class Statements(Player):
     def _find(self, word: str) -> tuple[str, Item]:
         """Read a step of a request: `ask:`, `end:`, `both:` or `raise:` with its id."""
         step, _, id_ = word.partition(":")
-        end = None if step in ("ask", "raise") else self.call(settlement, self._ends[id_])
-        return step, Item(self._holds[id_], insert=step in ("ask", "both"), settlement=end)
+        hold = self._holds[id_]
+        hold.settlement = (
+            None if step in ("ask", "raise") else self.call(settlement, self._ends[id_])
+        )
+        return step, Item(hold, insert=step in ("ask", "both"), settlement=hold.settlement)
 
     def _run_round(self, node: str, *words: str) -> RoundAnswer:
         steps = [self._find(word) for word in words]
