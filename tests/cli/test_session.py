@@ -34,7 +34,10 @@ from tests.support.cli import Answer, Cli
 from tests.support.layout import fill_json
 from tests.support.scribe import Scribe
 
-USED: Final = {"adopt": "responses", "adopted": "moves", "advised": "summary", "minutes": "summary"}
+USED: Final = {
+    **{"adopt": "responses", "adopted": "moves", "advised": "summary", "minutes": "summary"},
+    "units": "units",
+}
 """Another extra that a session needs, if it does."""
 SESSIONS: Final = {
     path.stem: path
