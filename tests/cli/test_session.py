@@ -35,7 +35,10 @@ from tests.support.layout import fill_json
 from tests.support.scribe import Scribe
 
 USED: Final = {
-    **{"adopt": "responses", "adopted": "moves", "advised": "summary", "minutes": "summary"},
+    "adopt": "responses",
+    "adopted": "moves",
+    "advised": "summary",
+    "minutes": "summary",
     "units": "units",
 }
 """Another extra that a session needs, if it does."""
