@@ -23,7 +23,6 @@ from gateway.api.bodies import parse_large
 from gateway.base.errors import BadRequest, BodyTooLarge
 from gateway.dialects.wire import seals
 from gateway.dialects.wire.bounds import MAX_ELEMENTS, MAX_ESCAPES
-from gateway.dialects.wire.halves import MAX_HALVES
 from tests.support.formats import CALLERS
 from tests.support.rows import each_row
 from tests.test_package import FILES, ROOT
@@ -87,7 +86,6 @@ FEED: Final[dict[tuple[str, str], Feed]] = {
     ("api/aiohttp_insides", "TINY_CHUNKS"): (TINY_CHUNKS, count_chunks, BadRequest),
     ("dialects/wire/fields", "MAX_ELEMENTS"): (MAX_ELEMENTS, read_values, BodyTooLarge),
     ("dialects/wire/fields", "MAX_ESCAPES"): (MAX_ESCAPES, read_many('\\"'), BodyTooLarge),
-    ("dialects/wire/halves", "MAX_HALVES"): (MAX_HALVES, read_many("\\ud83d"), BadRequest),
     ("dialects/wire/seals", "_LEAST_ELEMENTS"): (seals._LEAST_ELEMENTS, open_seal, BadRequest),
     **{
         limit: feed

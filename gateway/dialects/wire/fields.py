@@ -15,7 +15,6 @@ from typing import Any, Final, Self
 import orjson
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.wire.halves import may_mend, mend_body
 from gateway.dialects.wire.names import Names, refuse_spelling
 from gateway.dialects.wire.records import Json
 
@@ -86,7 +85,12 @@ def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        body = _read_mended(data, error)
+        if not data.strip():
+            raise BadRequest("The request body is empty; send a JSON object.") from error
+        raise BadRequest(
+            f"We could not parse the JSON body of your request: {error.msg} "
+            f"(line {error.lineno}, column {error.colno})."
+        ) from error
     if type(body) is not dict:
         raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
     fields.check_body(body)
@@ -96,22 +100,6 @@ def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
             where = f" To send '{other}', use {path}." if other in body else ""
             raise missing(name, where)
     return body
-
-
-def _read_mended(data: bytes, error: orjson.JSONDecodeError) -> object:
-    """Parse a body with halves of characters; `error` is that of the body as it is. Raises BadRequest."""
-    # A model that is cut within an emoji writes one, and the history repeats it.
-    if may_mend(data):
-        try:
-            return orjson.loads(mend_body(data))
-        except orjson.JSONDecodeError as other:
-            error = other
-    if not data.strip():
-        raise BadRequest("The request body is empty; send a JSON object.") from error
-    raise BadRequest(
-        f"We could not parse the JSON body of your request: {error.msg} "
-        f"(line {error.lineno}, column {error.colno})."
-    ) from error
 
 
 _CONVERSATIONS: Final = {

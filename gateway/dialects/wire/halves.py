@@ -1,7 +1,7 @@
 """Halves of characters: what is left where a model's text was cut within an emoji.
 
 JSON has such a character as two escapes, and one of them alone is text that most providers and SDKs cannot
-read: it would end the conversation. So a half becomes U+FFFD, in requests and in translated replies.
+read: they refuse a request that repeats it, as the gateway does. So a half becomes U+FFFD in translated replies.
 """
 
 from __future__ import annotations
@@ -9,10 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.dialects.wire.bounds import PIECE_BYTES
-
-MAX_HALVES: Final = 100_000
-"""Escaped halves of a request with one that stands alone: more take half a second to look at."""
 _HEX: Final = "[0-9a-fA-F]"
 _FIRST: Final = rf"\\u[dD][89abAB]{_HEX}{{2}}"
 _SECOND: Final = rf"\\u[dD][c-fC-F]{_HEX}{{2}}"
@@ -53,20 +49,6 @@ def _hide(text: str) -> str:
 
 def _show(text: str) -> str:
     return text.replace(_BACKSLASH, "\\\\")
-
-
-def may_mend(data: bytes) -> bool:
-    """Return whether JSON has escapes of halves, and no more than are mended soon."""
-    return 0 < data.count(b"\\ud") + data.count(b"\\uD") <= MAX_HALVES
-
-
-def mend_body(data: bytes) -> bytes:
-    """Do the same in the bytes of JSON. Each piece is short, as a thread that mends one holds the GIL."""
-    mender = JsonMender()
-    pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
-    # Escapes are ASCII; every other byte stays as it is.
-    mended = [mender.feed(piece.decode("latin-1")).encode("latin-1") for piece in pieces]
-    return b"".join([*mended, mender.close().encode("latin-1")])
 
 
 class JsonMender:

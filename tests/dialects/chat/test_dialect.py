@@ -46,7 +46,7 @@ UNREADABLE = {
     "invalid UTF-8": LEAST.replace(b"Hi", b"\xff\xfe"),
     "UTF-16": LEAST.decode().encode("utf-16"),
     "BOM": b"\xef\xbb\xbf" + LEAST,
-    "a half escape": LEAST.replace(b"Hi", rb"\ud80"),
+    "lone surrogate": LEAST.replace(b"Hi", rb"\ud800"),
     "NaN": LEAST.replace(b'"Hi"', b'"Hi"}],"temperature":NaN,"x":[{"y":1'),
     "Infinity": b'{"temperature":Infinity}',
     "depth": b"[" * 100_000,

@@ -11,32 +11,11 @@ import orjson
 import pytest
 
 from gateway.base.errors import BadRequest
-from gateway.dialects.wire import halves
 from gateway.dialects.wire.fields import Field, dump_request
 from gateway.dialects.wire.records import CompletionRequest, Target
-from tests.dialects.chat.kit import make_dice
 from tests.documents import FIELDS
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.rows import each_row
-
-ESCAPES = (r"\ud83d", r"\uDE00", r"\\", r"\"", "ud83d", "é", "x")
-
-
-@each_row("caller", CALLERS)
-def test_a_history_with_half_of_a_character_goes_on(
-    caller: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model that was cut within an emoji wrote it; providers refuse it. However it is cut in pieces."""
-    field, dice = CALLERS[caller].conversation_field or "messages", make_dice()
-    for size in (1, 2, 5, 64):
-        monkeypatch.setattr(halves, "PIECE_BYTES", size)
-        for _ in range(99):
-            said = "".join(dice.choices(ESCAPES, k=12)) + r"\ud83d"
-            body = '{"model":"m","max_tokens":9,"%s":[{"role":"user","content":"%s"}]}'
-            request = CALLERS[caller].parse_request((body % (field, said)).encode())
-            units = json.loads(f'"{said}"').encode("utf-16-le", "surrogatepass")
-            assert request.body[field][0]["content"] == units.decode("utf-16-le", "replace")
-
 
 BODY = {"messages": [{"role": "user", "content": [{"text": 7}]}], "empty": "", "none": None}
 
