@@ -5,6 +5,7 @@ Without it `previous_response_id`, `item_reference` and `store: true` are refuse
 
 settings  the table [responses] of gateway.toml
 shelves   what is kept: by account, the oldest leaves first
+compacting  what stands in place of a conversation
 texts     requests and replies as they are kept, and as they are told
 serving   the paths of `/v1`, and the memory of the process
 """

@@ -2,6 +2,7 @@
 
     POST    /v1/responses                     as the core serves it, with the whole conversation
     POST    /v1/responses/input_tokens        as `count_tokens` counts it, with the whole conversation
+    POST    /v1/responses/compact             what stands in place of the whole conversation
     GET     /v1/responses/{id}                the response as its caller got it
     DELETE  /v1/responses/{id}
     GET     /v1/responses/{id}/input_items    what came before it
@@ -42,6 +43,7 @@ from gateway.extras.count_tokens.serving import (
     count_tokens,
 )
 from gateway.extras.recall import texts
+from gateway.extras.recall.compacting import find_users, write_asking, write_compacted
 from gateway.extras.recall.settings import TABLE, Responses
 from gateway.extras.recall.shelves import Kept, Shelves, Text
 from gateway.extras.responses.caller import ID_PREFIX, ResponsesCaller
@@ -101,6 +103,21 @@ class Recall:
             whole = await self._read(call, data, MAX_COUNT_BYTES)
             with _renumber(whole.before):
                 return await count_request(COUNTER, http, call, whole.request)
+
+    async def compact(self, http: web.Request, call: Call) -> web.StreamResponse:
+        """Serve what stands in place of a conversation, which may be kept."""
+        data = await read_body(http, call)
+        write = partial(write_asking, data)
+        asking = await run_large(call, write) if is_large(len(data), 0) else write()
+        if self.shelves.settings.is_on:
+            whole = await self._read(call, asking)
+            request, before = whole.request, whole.before
+        else:
+            request, before = await parse(call, call.dialect, asking), 0
+        users = find_users(request.body["input"])
+        with _renumber(before):
+            completion = await admit(http, call, request)
+        return await send_reply(http, completion, partial(write_compacted, users))
 
     async def _read(self, call: Call, data: bytes, max_bytes: int = sys.maxsize) -> Whole:
         """Read a request, and write it anew if it refers to others. Raises as `read_body` and `parse`."""
@@ -247,6 +264,7 @@ def start(gateway: Gateway) -> Started:
             Endpoint("POST", "/v1/responses", "charged", recall.create, callers),
             # Takes the place of that of `count_tokens`: extras start in the order of their names.
             Endpoint("POST", f"/v1{COUNTER.path}", "free", recall.count, callers),
+            Endpoint("POST", "/v1/responses/compact", "charged", recall.compact, callers),
             Endpoint("GET", one, "free", recall.show, callers),
             Endpoint("DELETE", one, "free", recall.delete, callers),
             Endpoint("GET", f"{one}/input_items", "free", recall.list_inputs, callers),

@@ -96,7 +96,7 @@ def write_deleted(response_id: str) -> bytes:
 def write_inputs(kept: Kept, query: Query) -> bytes:
     """Write a page of the items that came before a response. Raises BadRequest, NotFound."""
     items = [
-        _complete(get_object({"": maybe_loads(text.data)}, ""), kept.id, number)
+        complete_item(get_object({"": maybe_loads(text.data)}, ""), kept.id, number)
         for number, text in enumerate(kept.inputs)
     ]
     asked = {name: values[-1] for name, values in query.items()}
@@ -119,7 +119,7 @@ def write_inputs(kept: Kept, query: Query) -> bytes:
     return dumps_lenient(told | ends | more)
 
 
-def _complete(item: Json, response_id: str, number: int) -> Json:
+def complete_item(item: Json, response_id: str, number: int) -> Json:
     """Return an item as OpenAI lists it: with id, type and status, and its content in parts."""
     kind = get_text(item, "type") or "message"
     name = f"{_PREFIXES.get(kind, 'item')}_{response_id.removeprefix('resp_')}_{number}"

@@ -1,0 +1,52 @@
+"""`POST /v1/responses/compact`: a conversation comes in, and what stands in its place goes out.
+
+The request is sent on as one whose last item is `compaction_trigger`, which asks for the same within a
+response. OpenAI's reply has the user's messages and one item `compaction` behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.base.errors import UndeliverableReply
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
+from gateway.dialects.wire.records import Json
+from gateway.extras.recall.texts import complete_item, list_given
+from gateway.extras.responses.compaction import TRIGGER
+
+_FIELDS: Final = fields.Fields({"previous_response_id": fields.check_string})
+_MEMBERS: Final = ("id", "created_at", "usage", "service_tier")
+"""The members of a response that the reply has, too."""
+
+
+def write_asking(data: bytes) -> bytes:
+    """Write the body of the request that asks for it. Raises BadRequest."""
+    body = fields.read_body(data, _FIELDS, ())
+    given = body.get("input")
+    if given is None and body.get("previous_response_id") is not None:
+        given = []
+    if isinstance(given, str | list):  # anything else is refused like that of any request
+        body["input"] = [*list_given(given), {"type": TRIGGER}]
+    return fields.dump_request(body | {"stream": False, "store": False})
+
+
+def find_users(items: Sequence[Json]) -> list[Json]:
+    """Return the user's messages."""
+    return [one for one in items if one.get("role") == "user" and "content" in one]
+
+
+def write_compacted(users: Sequence[Json], reply: bytes) -> bytes:
+    """Write the reply, given the response. Raises UndeliverableReply if that has nothing in place of the rest."""
+    response = get_object({"": maybe_loads(reply)}, "")
+    made = [
+        one
+        for one in get_list(response, "output")
+        if type(one) is dict and one.get("type") == "compaction"
+    ]
+    if not made:
+        raise UndeliverableReply("The provider made no summary of the conversation.")
+    told = {name: response[name] for name in _MEMBERS if name in response}
+    kept = [complete_item(one, told["id"], number) for number, one in enumerate(users)]
+    return dumps_lenient(told | {"object": "response.compaction", "output": [*kept, *made]})
