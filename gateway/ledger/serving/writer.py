@@ -292,8 +292,9 @@ class Writer:
             # This process did not run, and neither did its thread: the database is not to blame.
             self._watch_due_seconds = now_seconds
             self._defer(late_seconds, now_seconds)
-        # Nobody knows what becomes of the round under way.
-        undecided = () if self.takes_back else {item.hold for item in self._batch}
+        # Nobody knows what becomes of the ends under way; behind a row that is, a void can follow.
+        ends = {item.hold for item in self._batch if item.settlement is not None}
+        undecided = () if self.takes_back else ends
         self.queue.expire(now_seconds - self._commit_seconds, undecided)
 
     def _defer(self, seconds: float, now_seconds: float) -> None:

@@ -246,6 +246,24 @@ async def test_a_hanging_commit_holds_up_nobody_else(tmp_path: Path) -> None:
     assert_sound(place.path)
 
 
+async def test_who_waits_for_a_row_that_hangs_is_told_in_time(tmp_path: Path) -> None:
+    """A charge behind it is withdrawn: it is not under way itself, so a void can take its place."""
+    place, faults = make_place(tmp_path), Faults()
+    async with open_short(place, faults) as ledger:
+        key = find_key(ledger, place)
+        hold = ledger.hold(key, admission())
+        with faults.freeze():
+            await until(faults.frozen.is_set)
+            with pytest.raises(LedgerUnavailable):
+                await asyncio.wait_for(ledger.wait_admitted(hold), WAIT_SECONDS)
+            charged = ledger.settle(hold, settlement(700, withdraw_if_late=True))
+            with pytest.raises(LedgerUnavailable):
+                await asyncio.wait_for(charged, WAIT_SECONDS)
+        await until(lambda: key.account.held_nano == 0)
+    assert query(place.path, "SELECT state, outcome FROM requests") == [("voided", "ledger_error")]
+    assert_sound(place.path)
+
+
 async def test_a_hanging_commit_does_not_hold_up_the_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
