@@ -168,8 +168,8 @@ class LargeBodies:
                 self._waiting[owner] = queue  # at the end
             # Jobs that nobody waits for are dropped: a caller's time-out must not cost others time.
             if not is_unwanted():  # its caller's task was cancelled
+                begin()  # raises where the machine has no thread for the first job
                 self._busy = True
-                begin()
                 return
 
     def _finish(

@@ -9,6 +9,7 @@ import threading
 import time
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -305,6 +306,16 @@ async def test_what_a_function_raises_is_raised_for_whoever_waits() -> None:
     with pytest.raises(ValueError, match="no number"):
         await bodies.run(lambda: int("no number"))
     assert await bodies.run(lambda: 7) == 7
+    bodies.close()
+
+
+async def test_a_machine_that_had_no_thread_may_have_one_later() -> None:
+    bodies = LargeBodies()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("no new thread")))
+        with pytest.raises(RuntimeError, match="no new thread"):
+            await bodies.run(lambda: 7)
+    assert await asyncio.wait_for(bodies.run(lambda: 7), 30) == 7
     bodies.close()
 
 
