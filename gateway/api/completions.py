@@ -169,6 +169,9 @@ class Relay:
     async def _try(self, candidate: Candidate) -> None:
         """Send the request by one route and pass on the reply. Raises CallerLeft, or what ended it."""
         completion, life, call = self._completion, self.life, self._completion.call
+        # A body may wait for its turn for longer than its caller does.
+        if self._sink.lost:
+            self._leave()
         if life.caller_gone:
             raise CallerLeft
         life.check()  # a shutdown between two routes

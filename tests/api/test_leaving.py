@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.api.hostile import KINDS, SERVER, play_fuzz, send_raw
+from tests.api.in_flight import open_inside
 from tests.api.offsets import PAIRS, play_offsets
-from tests.api.scene import ASKS, CLOSED_SECONDS, PATHS, set_stage
+from tests.api.scene import ASKS, CLOSED_SECONDS, PATHS, Settled, read_all_settled, set_stage
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
-from tests.support import pairs, responses
+from tests.support import client, pairs, responses
 from tests.support.chat import Used, estimate, estimate_sent, say, split_events
 from tests.support.client import Call, Reply, request
+from tests.support.config import Places
 from tests.support.content import USED, Content
 from tests.support.messages import STOP, frame, read_events
 from tests.support.pairs import Provider, each_pair
@@ -33,7 +38,8 @@ from tests.support.replies import (
     text_chunks,
 )
 from tests.support.stage import Stage
-from tests.support.upstream import End, Step, Wait
+from tests.support.upstream import End, ScriptedUpstream, Step, Wait
+from tests.support.waiting import until
 
 PROMPT = "Wie spät ist es?"
 
@@ -244,3 +250,29 @@ async def test_a_caller_who_leaves_before_100_continue_is_no_fault_of_ours() -> 
             "Content-Length": "5",
         }
         await send_raw(stage, request("POST", CHAT, headers), half_close=True)
+
+
+async def test_a_stream_whose_caller_left_before_its_turn_reaches_no_provider(
+    tmp_path: Path, places: Places, alpha: ScriptedUpstream
+) -> None:
+    """A large body waits for the thread, perhaps for longer than its caller does."""
+    release = threading.Event()
+    body = dumps(say("plain/0", stream=True) | {"metadata": {str(n): "" for n in range(5_000)}})
+    async with open_inside(tmp_path, places, alpha) as scene, client.connect(scene.port) as other:
+        gateway = scene.gateway
+        assert gateway is not None
+        thread = gateway.large_bodies
+        async with asyncio.TaskGroup() as group, client.connect(scene.port) as call:
+            group.create_task(thread.run(partial(release.wait, 30)))
+            headers = {"Content-Type": "application/json", "x-api-key": scene.key}
+            await call.send(request("POST", CHAT, headers, body))
+            await until(lambda: thread._waiting, "the body to wait")
+            call.reset()
+            await other.send(request("GET", "/healthz"))
+            await other.read_all()  # the gateway hears of the reset before
+            release.set()
+        await until(lambda: not (gateway.in_flight or gateway.ledger.open_holds), "the end")
+        assert [*read_all_settled(scene.books).values()] == [
+            Settled("voided", "caller_left", 0, 0, 0)
+        ]
+    assert alpha.exchanges == []
