@@ -188,7 +188,8 @@ class SqliteStore:
         self._known = KnownValues()
         self._unfolded = 0
         """Charges of this process since the last fold, at most."""
-        self._told = ""
+        self._logged = ""
+        """The failure of a fold that was logged last: it fails again some times a second."""
         self._damage: LedgerError | None = None
 
     @property
@@ -196,8 +197,8 @@ class SqliteStore:
         return self._wal.size_bytes
 
     def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
-        work = partial(self._work, items=items, now_ms=self._clock(), polls=polls)
-        self._thread.start(work, report)
+        round_ = partial(self._run_round, items=items, now_ms=self._clock(), polls=polls)
+        self._thread.start(round_, report)
 
     def start_aside(self, write: Aside, report: AsideEnd) -> None:
         self._thread.start(partial(self._write_aside, write=write), report)
@@ -209,7 +210,7 @@ class SqliteStore:
         self._files.check()
         write_aside(connection, write)
 
-    def _work(
+    def _run_round(
         self, connection: sqlite3.Connection, *, items: Sequence[Item], now_ms: int, polls: bool
     ) -> Report:
         report = Report(unavailable=self._damage)
@@ -278,9 +279,9 @@ class SqliteStore:
             self._unfolded = 0
             return
         # If the database is out of order, commits tell it.
-        if not will_be_told and told != self._told:
+        if not will_be_told and told != self._logged:
             log.error(told)
-            self._told = told
+            self._logged = told
 
 
 def is_busy(error: Exception) -> bool:

@@ -56,7 +56,7 @@ def make_store() -> SqliteStore:
 
 
 def commit(store: SqliteStore, connection: sqlite3.Connection, items: Sequence[Item]) -> Report:
-    return store._work(connection, items=items, now_ms=1, polls=False)
+    return store._run_round(connection, items=items, now_ms=1, polls=False)
 
 
 def fail_and_retry(place: Place, items: Sequence[Item], statement: int) -> tuple[Report, Report]:
