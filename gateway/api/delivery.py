@@ -55,8 +55,9 @@ class Delivery:
     _reply: Reply | None = None
     """The JSON reply as read, written for its caller, or what becomes of one that is too large."""
     _sniffed: bool = False
-    _begun: bool = False
-    _ending: bool = False
+    _is_alive: bool = False
+    """The breakers were told that the provider works."""
+    _in_thread: bool = False
     """The pipeline works in another thread, so this thread must not touch it."""
     _buffered: int = 0
     """The bytes that count against the account's share."""
@@ -111,20 +112,20 @@ class Delivery:
             if pipeline.complete:
                 return
             size, values, work = pipeline.buffered_bytes, pipeline.buffered_elements, pipeline.end
-        # A whole JSON reply is read in this last work. Where its values are not limited, none is parsed.
+        # Where the values of JSON replies are not limited, a reply is passed on unparsed, however many it has.
         is_parsed = self._candidate.exchange.max_elements < MAX_REPLY_BYTES
         left = 0
         try:
             if not is_large(size, values if is_parsed else 0):
                 out = work()
             else:
-                self._ending = True
+                self._in_thread = True
                 out = await run_large(self._completion.call, work)
             # What was read has become the caller's reply.
             left = len(out) if pipeline is None else pipeline.buffered_bytes
         finally:
             # This thread may touch the pipeline again, whether its end failed or not.
-            self._ending = False
+            self._in_thread = False
             if self._buffered:
                 self._count_buffered(left)
         if pipeline is not None and out and pipeline.begun:
@@ -144,12 +145,12 @@ class Delivery:
         pipeline = self._pipeline
         assert pipeline is not None
         out = pipeline.feed(data)
-        if not self._begun and pipeline.begun:
-            self._begun = True
+        if not self._is_alive and pipeline.begun:
+            self._is_alive = True
             # The breakers need not wait for the end of a long reply.
             self._candidate.provider.note_alive(self._candidate.target.upstream_model)
         # Comments before the first event are dropped: the gateway sends its own.
-        proceed = not (out and self._begun) or self._sink.send(out)
+        proceed = not (out and self._is_alive) or self._sink.send(out)
         # Raised after the events before the failure were sent: they belong to the caller.
         if pipeline.failure is not None:
             raise pipeline.failure
@@ -163,8 +164,8 @@ class Delivery:
 
     def _collect(self, json: BytesIO, data: bytes) -> Wants:
         """Keep a part of a JSON reply. Raises GatewayError if it is too large."""
-        if not self._begun and not self._completion.request.stream:
-            self._begun = True
+        if not self._is_alive and not self._completion.request.stream:
+            self._is_alive = True
             self._candidate.provider.note_alive(self._candidate.target.upstream_model)
         json.write(data)
         size = json.tell()
@@ -249,7 +250,7 @@ class Delivery:
 
     def raise_hold(self) -> None:
         """Raise the hold to what the stream has used so far, so that others are refused in time."""
-        if not self._ending:
+        if not self._in_thread:
             self._completion.bill.raise_to(self.measure())
 
     def _count_buffered(self, size: int) -> bool:
@@ -267,5 +268,5 @@ class Delivery:
         if looks_like_json(data):
             exchange = self._candidate.exchange
             self._json, self._most_bytes = BytesIO(), exchange.most_replayed_bytes
-            # The first one may have been fed these.
+            # A new one: the first may have been fed what came before the JSON.
             self._pipeline = self._life.pipeline = exchange.open_stream(self._context)
