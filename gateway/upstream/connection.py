@@ -78,9 +78,13 @@ class Connection(asyncio.Protocol):
         """Pending bytes have a turn of the loop to come."""
         self._transport_reads = True
         self._waiter: asyncio.Future[None] | None = None
+        """What `send`, `read_head` or `read_body` awaits."""
         self._error: Exception | None = None
+        """Why the response failed; raised when all that came before it is handled."""
         self._stopped = False
+        """The receiver has all it needs: the rest of the body is dropped."""
         self._linger: asyncio.TimerHandle | None = None
+        """Ends the reading of that rest, for which nobody waits any more."""
         self.paused = False
         """The receiver asked to wait, so what is read waits."""
         self.body_reads = 0
