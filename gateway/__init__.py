@@ -27,7 +27,7 @@ What stands further in belongs to what is above it.
     dialects.translate.chat_over_messages_request.translate_request   writes it for the provider
     api.billing.open_bill                    the expected cost, the hold, and its settlement
     api.completions.Relay                  the driver: the hold confirmed, routes, the end
-    base.deadlines.Ticker                    a timer: ten times a second, its deadlines, and whether the caller is there
+    base.deadlines.Ticker                    ten times a second: the request's deadlines, and whether its caller is there
     upstream.routing.try_routes              the next route, only where no work was done
     upstream.forwarder.HttpForwarder         key and connection, and what failures mean
     upstream.attempt.Attempt                 one try, and its deadlines
