@@ -1,6 +1,6 @@
 """Sums of usage and costs, read from the sums by hour and day.
 
-Requests are read only for periods that are not whole days. Rows come as one JSON array, and sums
+Requests are read only for the parts of days at the ends of a period. Rows come as one JSON array, and sums
 that a chart is made of, which may be thousands, as its columns (see `database`).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -118,24 +118,21 @@ class UsageBook(Part):
         chosen: Mapping[str, str | None],
     ) -> list[tuple[str, tuple[int, ...]]]:
         """Return the sums of each group, in the groups' order."""
-        # Whole days are read from their sums, which is quick, others from the requests.
-        table: Table = "daily"
-        unit_ms, place, account = DAY_MS, _GROUPS[by], chosen["account"]
-        if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
-            table, unit_ms = "requests", 1
-            place = f"ended_ms / {DAY_MS}" if by == "day" else place
-        values: dict[str, Value] = {
-            **chosen,
-            "first": 0 if since_ms is None else since_ms // unit_ms,
-            "end": EVER if until_ms is None else until_ms // unit_ms,
-        }
+        account, found = chosen["account"], dict[Any, tuple[int, ...]]()
+        values: dict[str, Value] = {**chosen}
         with self._database.snapshot():
             if account is not None:
                 values["account"] = self._database.read_account(account).id
-            groups, *columns = self._read(kind, table, (place,), values)
-            names = self._read_names(groups) if by == "account" else {}
-        rows = sorted(zip(groups, zip(*columns, strict=True), strict=True))
-        return [(names.get(group) or _name(by, group), sums) for group, sums in rows]
+            for table, first, end in _split(since_ms, until_ms):
+                is_day = table == "requests" and by == "day"
+                place = f"ended_ms / {DAY_MS}" if is_day else _GROUPS[by]
+                span = {**values, "first": first, "end": end}
+                groups, *columns = self._read(kind, table, (place,), span)
+                for group, *sums in zip(groups, *columns, strict=True):
+                    others = found.get(group) or (0,) * len(sums)
+                    found[group] = tuple(map(sum, zip(sums, others, strict=True)))
+            names = self._read_names([*found]) if by == "account" else {}
+        return [(names.get(group) or _name(by, group), found[group]) for group in sorted(found)]
 
     def report(self, chosen: UsageFilter, unit: ChartUnit, *, by_key: bool = False) -> UsageReport:
         """Sum the chosen requests by day or hour and, if asked for, by key."""
@@ -211,6 +208,21 @@ class UsageBook(Part):
     def _read_names(self, account_ids: list[int]) -> dict[int, str]:
         wanted = {"ids": orjson.dumps(account_ids).decode()}
         return dict(self._database.read_rows(_SQL["names"], wanted))
+
+
+def _split(since_ms: int | None, until_ms: int | None) -> list[tuple[Table, int, int]]:
+    """Split a time into whole days, whose sums stay when their requests are dropped, and the rest."""
+    since_ms = 0 if since_ms is None else since_ms
+    until_ms = EVER * DAY_MS if until_ms is None else until_ms
+    first, end = -(-since_ms // DAY_MS), until_ms // DAY_MS
+    if first > end:  # they are parts of one day
+        return [("requests", since_ms, until_ms)]
+    parts: list[tuple[Table, int, int]] = [
+        ("requests", since_ms, first * DAY_MS),
+        ("daily", first, end),
+        ("requests", end * DAY_MS, until_ms),
+    ]
+    return [part for part in parts if part[1] < part[2]]
 
 
 def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:

@@ -34,6 +34,7 @@ def describe(books: PostgresBooks) -> tuple[object, ...]:
         UsageBook(books).report(UsageFilter(1, today - 100, today), "hour"),
         UsageBook(books).sum_by("model", account=None, since_ms=None, until_ms=None),
         UsageBook(books).sum_costs("day", account=None, since_ms=None, until_ms=None),
+        UsageBook(books).sum_by("day", account="a", since_ms=NOW_MS - DAY_MS, until_ms=BOOKS_MS),
         UsageBook(books).read_overview(1, first_day=today - 100, soon_ms=1),
     )
 
