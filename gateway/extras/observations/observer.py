@@ -73,12 +73,14 @@ class Observations:
         return bool(self.refusals or self.calls or self.latencies)
 
     def add(self, later: Observations) -> None:
+        # No more than there may be: each try of a long outage would add as much again.
         for key, refusal in later.refusals.items():
-            self.refusals.setdefault(key, RefusalSum()).add(refusal)
-        self.refused += later.refused
+            if key in self.refusals or len(self.refusals) < MAX_SUMS:
+                self.refusals.setdefault(key, RefusalSum()).add(refusal)
+        self.refused += later.refused[: MAX_SUMS - len(self.refused)]
         for slot, call in later.calls.items():
             self.calls.setdefault(slot, CallSum()).add(call)
-        self.failures += later.failures
+        self.failures += later.failures[: MAX_SUMS - len(self.failures)]
         for place, times in later.latencies.items():
             kept = self.latencies.setdefault(place, [])
             if len(kept) < MAX_TIMES:

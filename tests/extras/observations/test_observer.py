@@ -117,6 +117,27 @@ async def test_sums_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(observed.latencies) == 3
 
 
+@pytest.mark.usefixtures("hurried")
+async def test_tries_that_fail_keep_no_more_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SUMS", 3)
+    store = FakeStore()
+    observer = make_observer(store)
+    for tries in range(1, 4):
+        for number in range(3):
+            observer.note_refusal(tries * 10 + number, "c", "", "req_1")
+            observer.note_upstream_call("p", "m", make_failure())
+        await until(lambda: store._report is not None, "a try")
+        for number in range(3):
+            observer.note_refusal(tries * 10 + 5 + number, "c", "", "req_1")
+            observer.note_upstream_call("p", "m", make_failure())
+        store.answer(OSError("down"))
+    store.answers = [None]
+    await observer.close()
+    observed = store.written[-1]
+    assert [row[2] for row in observed.refused] == [10, 11, 12]
+    assert (len(observed.refusals), len(observed.failures)) == (3, 3)
+
+
 async def test_a_flood_of_refusals_takes_no_place_of_other_accounts() -> None:
     store = FakeStore()
     store.answers = [None]
