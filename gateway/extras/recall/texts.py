@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import orjson
@@ -95,35 +95,40 @@ def write_deleted(response_id: str) -> bytes:
 
 def write_inputs(kept: Kept, query: Query) -> bytes:
     """Write a page of the items that came before a response. Raises BadRequest, NotFound."""
-    items = [
-        complete_item(get_object({"": maybe_loads(text.data)}, ""), kept.id, number)
-        for number, text in enumerate(kept.inputs)
-    ]
+    named: dict[str, Json] = {}
+    for number, text in enumerate(kept.inputs):
+        item = complete_item(get_object({"": maybe_loads(text.data)}, ""), kept.id, number, named)
+        named[item["id"]] = item
+    ids = [*named]
     asked = {name: values[-1] for name, values in query.items()}
     order, limit = asked.get("order", "desc"), asked.get("limit", str(DEFAULT_LIMIT))
     if order not in ("asc", "desc"):
         raise BadRequest("'order' must be 'asc' or 'desc'.", param="order")
-    if not limit.isdecimal() or not 1 <= int(limit[:4]) <= MAX_LIMIT:
+    most = int(limit) if limit.isdecimal() and len(limit) <= len(str(MAX_LIMIT)) else 0
+    if not 1 <= most <= MAX_LIMIT:
         raise BadRequest(f"'limit' must be a number from 1 to {MAX_LIMIT}.", param="limit")
     if order == "desc":
-        items.reverse()
+        ids.reverse()
     if after := asked.get("after"):
-        ids = [one["id"] for one in items]
-        if after not in ids:
+        if after not in named:
             raise NotFound("'after' names no item of this list.")
-        items = items[ids.index(after) + 1 :]
-    page = items[: int(limit)]
+        ids = ids[ids.index(after) + 1 :]
+    page = [named[one] for one in ids[:most]]
     ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {}
-    more = {"has_more": len(items) > len(page)}
+    more = {"has_more": len(ids) > len(page)}
     told: Json = {"object": "list", "data": page, "first_id": None, "last_id": None}
     return dumps_lenient(told | ends | more)
 
 
-def complete_item(item: Json, response_id: str, number: int) -> Json:
+def complete_item(
+    item: Json, response_id: str, number: int, taken: Collection[str] = ()
+) -> Json:
     """Return an item as OpenAI lists it: with id, type and status, and its content in parts."""
-    kind = get_text(item, "type") or "message"
-    name = f"{_PREFIXES.get(kind, 'item')}_{response_id.removeprefix('resp_')}_{number}"
-    done = {"id": name, "type": kind, "status": "completed", **item}
+    kind, name = get_text(item, "type") or "message", get_text(item, "id")
+    if not name or name in taken:  # callers repeat items; a page begins behind an id
+        name = f"{_PREFIXES.get(kind, 'item')}_{response_id.removeprefix('resp_')}_{number}"
+    told = {"id": name, "type": kind, "status": get_text(item, "status") or "completed"}
+    done = {**told, **item, **told}
     content = item.get("content")
     if kind == "message" and isinstance(content, str):
         part = "output_text" if item.get("role") == "assistant" else "input_text"

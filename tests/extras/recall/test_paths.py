@@ -144,7 +144,7 @@ async def test_what_came_before_is_listed_in_pages(stage: Stage) -> None:
     assert [one["id"] for one in rest["data"]] == [ids[1], ids[0]]
     none = (await scene.see(f"{name}/input_items?after={ids[0]}")).json
     assert (none["data"], none["first_id"], none["has_more"]) == ([], None, False)
-    for query in ("limit=0", "limit=x", "limit=101", "order=up"):
+    for query in ("limit=0", "limit=x", "limit=101", "limit=0001000", "order=up"):
         reply = await scene.see(f"{name}/input_items?{query}")
         assert (reply.status, reply.json["error"]["param"]) == (400, query.partition("=")[0])
     assert (await scene.see(f"{name}/input_items?after=x")).status == 404
@@ -152,6 +152,22 @@ async def test_what_came_before_is_listed_in_pages(stage: Stage) -> None:
     assert (await scene.see(name, "PUT")).headers["allow"] == "GET, DELETE, HEAD"
     reply = await scene.see(f"{name}/cancel", "POST")
     assert (reply.status, "POST /v1/responses" in reply.json["error"]["message"]) == (404, True)
+
+
+async def test_pages_go_through_items_of_one_id(stage: Stage) -> None:
+    """SDKs ask for what comes after the last item's id until there is no more."""
+    scene, ids = Scene(stage), ("msg_1", "msg_2", "msg_1", None, "msg_3")
+    given = [{**QUESTION, "id": id_, "content": f"{n}"} for n, id_ in enumerate(ids)]
+    name = (await scene.ask(given, Content("."))).json["id"]
+    path, told = f"{name}/input_items?order=asc&limit=1", list[Json]()
+    while True:
+        page = (await scene.see(f"{path}&after={told[-1]['id']}" if told else path)).json
+        told += page["data"]
+        if not page["has_more"]:
+            break
+        assert len(told) < len(given), "it never ends"
+    assert [one["content"][0]["text"] for one in told] == ["0", "1", "2", "3", "4"]
+    assert [one["id"] for one in told if one["id"] in ids] == ["msg_1", "msg_2", "msg_3"]
 
 
 async def test_an_error_names_the_callers_own_item_or_the_whole(stage: Stage) -> None:
