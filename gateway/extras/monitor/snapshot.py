@@ -13,7 +13,7 @@ from gateway.config.records import Config
 from gateway.extras.operations import health
 from gateway.extras.operations.health import UpstreamState
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import Part, Value, read_script
+from gateway.ledger.sql.database import Part, Value, join_parts, read_script
 
 LATELY_MS: Final = 10 * MINUTE_MS
 """How far back calls are looked for: those that began earlier count in no rate, and as none of the slowest."""
@@ -94,7 +94,7 @@ class SnapshotBook(Part):
         with self._database.snapshot():
             flying = {name: int(count) for name, count in fetch(_SQL["count in flight"])}
             rates = map(int, self._database.read_one(_SQL["rates"], since))
-            calls, input_tokens, output_tokens, charged_nano = rates
+            calls, input_tokens, output_tokens, *charged = rates
             return Snapshot(
                 at_ms=now_ms,
                 currency=config.billing.currency,
@@ -102,7 +102,7 @@ class SnapshotBook(Part):
                 calls=calls,
                 input_tokens=input_tokens,
                 output_tokens=output_tokens,
-                charged_nano=charged_nano,
+                charged_nano=join_parts(*charged),
                 providers=_list_providers(self._books, config, flying),
                 longest=[Call(*row) for row in fetch(_SQL["in flight"], {"limit": MOST})],
                 slowest=[
@@ -113,7 +113,7 @@ class SnapshotBook(Part):
 
     def _list_balances(self, hour: int) -> list[Balance]:
         rows = self._database.fetch(_SQL["lowest balances"], {"hour": hour, "limit": MOST})
-        return [Balance(name, int(balance), int(charged)) for name, balance, charged in rows]
+        return [Balance(name, nano, join_parts(*charged)) for name, nano, *charged in rows]
 
 
 def _list_providers(books: Books, config: Config, flying: dict[str, int]) -> list[ProviderLine]:

@@ -1,4 +1,5 @@
 -- Statements of `snapshot`. Ids of requests are ordered by time, so `:first` bounds what is looked at.
+-- Amounts are summed in two parts, see `database.PART`.
 
 --: in flight
 SELECT requests.id, accounts.name, model, provider, started_ms
@@ -10,7 +11,7 @@ SELECT provider, count(*) FROM requests WHERE state = 'pending' GROUP BY provide
 
 --: rates
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
-    coalesce(sum(cost_nano), 0)
+    coalesce(sum(cost_nano / 1000000000), 0), coalesce(sum(cost_nano % 1000000000), 0)
 FROM requests WHERE id >= :first AND ended_ms > :since;
 
 --: slowest
@@ -22,7 +23,11 @@ ORDER BY total_ms DESC, requests.id LIMIT :limit;
 
 --: lowest balances
 SELECT name, balance_nano, (
-    SELECT sum(cost_nano) FROM hourly WHERE hourly.account_id = accounts.id AND hour >= :hour
+    SELECT sum(cost_nano / 1000000000) FROM hourly
+    WHERE hourly.account_id = accounts.id AND hour >= :hour
+), (
+    SELECT sum(cost_nano % 1000000000) FROM hourly
+    WHERE hourly.account_id = accounts.id AND hour >= :hour
 )
 FROM accounts WHERE EXISTS (
     SELECT 1 FROM hourly WHERE hourly.account_id = accounts.id AND hour >= :hour

@@ -21,6 +21,7 @@ from gateway.base.times import HOUR_MS, MINUTE_MS
 from gateway.config.load import load_config
 from gateway.extras.monitor.screen import _BEGIN, _END, draw, has_colours
 from gateway.extras.monitor.snapshot import (
+    LATELY_MS,
     Balance,
     Call,
     ProviderLine,
@@ -32,6 +33,7 @@ from gateway.extras.monitor.verbs import look
 from gateway.extras.observations.records import CallSums, UpstreamView
 from gateway.extras.operations.health import judge
 from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
+from tests.ledger.contract.test_audit import SUM_NANO, spend
 from tests.support.cli import CONFIG, make_cli
 from tests.support.rows import each_row
 
@@ -162,6 +164,15 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
     ]
     assert [(one.account, one.charged_nano) for one in seen.balances] == [("poor", 7), ("a", 15)]
     assert describe(seen)["charged_nano"] == 5
+
+
+async def test_large_charges_are_summed(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "gateway.toml").write_text(CONFIG, encoding="utf-8")
+    config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
+    await spend(place)
+    with place.open_books(now_ms=LATELY_MS) as books:  # the ids of these calls are low
+        seen = SnapshotBook(books).read(config)
+    assert [one.charged_nano for one in seen.balances] == [seen.charged_nano] == [SUM_NANO]
 
 
 async def test_five_calls_are_the_slowest(place: Place, tmp_path: Path) -> None:
