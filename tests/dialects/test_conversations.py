@@ -18,10 +18,14 @@ from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from gateway.dialects.wire.records import Target
+from gateway.dialects.wire.seals import tag_provider
+from tests.dialects.chat.kit import make_context, play
+from tests.dialects.rules import add_up
 from tests.dialects.rules import check_messages_request as check_messages
 from tests.dialects.rules import check_responses_request as check_responses
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz
+from tests.support.messages import frames, make_events, make_message
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
@@ -221,3 +225,52 @@ def test_a_conversation_keeps_text_tools_ids_and_order(caller: str, upstream: st
         check_results(facts)
 
     play()
+
+
+def think(number: int) -> Json:
+    return {"type": "thinking", "thinking": f"t{number}", "signature": f"s{number}"}
+
+
+CALLED: Final = [
+    {"type": "tool_use", "id": f"toolu_0{one}AbCdEfGh", "name": "f", "input": {"a": one}}
+    for one in (1, 2)
+]
+SAID: Final = [{"type": "text", "text": one} for one in ("Grüße", "So.")]
+THOUGHT: Final = [
+    [think(0), *CALLED],
+    [think(0), SAID[0], think(1), SAID[1], *CALLED],
+    [SAID[0], think(0), think(1), CALLED[0], think(2), CALLED[1]],
+    [think(0), SAID[0], CALLED[0], think(1), SAID[1], CALLED[1]],
+]
+"""Replies that think between what they say and call, as Claude does since version 4."""
+
+
+def go_on(caller: str, told: Json) -> Json:
+    """Write the next request after a reply with calls."""
+    if caller == "responses":
+        ids = [one["call_id"] for one in told["output"] if "call_id" in one]
+        outputs = [{"type": "function_call_output", "call_id": one, "output": ""} for one in ids]
+        return {"input": [*told["output"], *outputs]}
+    message = told["choices"][0]["message"]
+    ids = [one["id"] for one in message["tool_calls"]]
+    tools = [{"role": "tool", "tool_call_id": one, "content": ""} for one in ids]
+    return {"messages": [message, *tools]}
+
+
+@each_row(("caller", "blocks"), itertools.product(CALLERS.keys() - {"messages"}, THOUGHT))
+def test_thinking_comes_back_to_where_it_stood(caller: str, blocks: list[Json]) -> None:
+    """Anthropic refuses a turn in which it stands elsewhere: "cannot be modified"."""
+    exchange = EXCHANGES[caller]["messages"]
+    context = make_context(usage=True, tag=tag_provider("alpha", "https://alpha.example/v1"))
+    body = json.dumps(make_message(blocks, stop="tool_use")).encode()
+    events = b"".join(frames(make_events(blocks, stop="tool_use")))
+    streamed = add_up(caller, play(exchange.open_stream(context), [events]))
+    for told in (json.loads(exchange.read_reply(body, context).body), streamed):
+        said = json.dumps({"model": "m", **go_on(caller, told)}).encode()
+        target = Target("theirs", provider_tag=context.provider_tag)
+        made = json.loads(exchange.write_request(exchange.caller.parse_request(said), target).data)
+        turn = next(one["content"] for one in made["messages"] if one["role"] == "assistant")
+        # Items of a Responses stream are paragraphs.
+        assert [{**one, "text": one.get("text", "").strip()} for one in turn] == [
+            {**one, "text": one.get("text", "").strip()} for one in blocks
+        ]

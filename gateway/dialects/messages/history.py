@@ -61,6 +61,21 @@ def maybe_thinking(block: object) -> Json | None:
             return None
 
 
+def note_place(thinking: Json, chars: int, calls: int) -> Json:
+    """Note in a thinking block how much text and how many calls came before it in its reply."""
+    return {**thinking, "at": [chars, calls]} if chars or calls else thinking
+
+
+def maybe_placed(block: object) -> Json | None:
+    """Return a thinking block that was noted, its place in `at`; None if it is not signed."""
+    thinking = maybe_thinking(block)
+    match block:
+        case {"at": [int(chars), int(calls)]} if thinking:
+            return {**thinking, "at": (chars, calls)}
+        case _:
+            return thinking and {**thinking, "at": (0, 0)}
+
+
 def may_think(turns: Sequence[Any]) -> bool:
     """Return whether thinking with a budget may be on: a last turn with calls begins with thinking.
 

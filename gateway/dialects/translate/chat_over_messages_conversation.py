@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.messages.history import maybe_thinking, read_input
+from gateway.dialects.messages.history import maybe_placed, read_input
 from gateway.dialects.translate import pivot
 from gateway.dialects.wire.customs import INPUT_KEY
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
+from gateway.dialects.wire.jsonbytes import get_text
 from gateway.dialects.wire.records import Json
 
 CACHE_MARK: Final = "cache_control"
@@ -75,21 +76,20 @@ class Turns(pivot.Conversation):
             self._append("user", blocks)
 
     def _add_assistant(self, message: Field) -> None:
-        """Add an assistant turn, its thinking only as the upstream signed it."""
+        """Add an assistant turn, its thinking only as the upstream signed it, and where it stood."""
         blocks = _translate_content(message["content"], None)
         blocks += _make_text(pivot.read_transcript(message))
         if isinstance(refusal := message.get("refusal"), str):
             blocks += _make_text(refusal)
+        calls: list[Json] = []
         for call in pivot.read_calls(message):
             identity, name = call.identity, call.name
             if identity is None:
                 identity = self._function_ids[name] = f"function_{len(self.called)}"
             self.called.append(name)
             given = {INPUT_KEY: call.text} if call.is_custom else read_input(call.text)
-            blocks.append({"type": "tool_use", "id": identity, "name": name, "input": given})
-        # Thinking must stand before the text and calls that it led to, and never alone.
-        thinking = read_state(message.value, maybe_thinking) if blocks else []
-        self._append("assistant", thinking + _mark(message, blocks))
+            calls.append({"type": "tool_use", "id": identity, "name": name, "input": given})
+        self._append("assistant", _mark(message, _weave(message.value, blocks, calls)))
 
     def _add_result(self, identity: str, message: Field) -> None:
         result: Json = {"type": "tool_result", "tool_use_id": identity}
@@ -113,6 +113,25 @@ class Turns(pivot.Conversation):
         if blocks:
             self.turns.append({"role": role, "content": blocks})
             self._has_results = False
+
+
+def _weave(message: Json, said: list[Json], calls: list[Json]) -> list[Json]:
+    """Return the blocks of a turn: the upstream refuses thinking elsewhere than it stood, or at the end."""
+    text = get_text(message, "content")
+    is_text = said == _make_text(text)  # parts do not tell which text came first
+    woven: list[Json] = []
+    waiting: list[Json] = []
+    chars = count = 0
+    for thinking in read_state(message, maybe_placed):
+        place = thinking.pop("at")
+        end, before = place if is_text else (0, 0)
+        if between := [*_make_text(text[chars:end]), *calls[count:before]]:
+            woven += [*waiting, *between]
+            waiting.clear()
+            chars, count = max(chars, end), max(count, before)
+        waiting.append(thinking)
+    rest = [*(_make_text(text[chars:]) if is_text else said), *calls[count:]]
+    return [*woven, *waiting, *rest] if rest else woven
 
 
 def _mark(message: Field, blocks: list[Json]) -> list[Json]:

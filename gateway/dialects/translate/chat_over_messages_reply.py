@@ -6,14 +6,14 @@ a choice may follow it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.tools import ARGUMENTS, ToolKind, name_customs
-from gateway.dialects.messages.history import THINKING, maybe_thinking
+from gateway.dialects.messages.history import THINKING, maybe_thinking, note_place
 from gateway.dialects.messages.upstream import dump_arguments, read_blocks
 from gateway.dialects.translate.pivot import make_usage
 from gateway.dialects.wire.call_ids import ReplyIds
@@ -45,7 +45,7 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
     blocks = read_blocks(reply)
     ids, customs = ReplyIds(context), name_customs(context.request.body)
     calls = [_make_call(one, ids, customs) for one in blocks if one.get("type") == "tool_use"]
-    thinking = [one for block in blocks if (one := maybe_thinking(block))]
+    thinking = [*_read_thinking(blocks)]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
     stop, details = get_text(reply, "stop_reason"), get_object(reply, "stop_details")
     finish, refusal = read_ending(stop, details, called=bool(calls), functions=functions)
@@ -60,6 +60,16 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
 def _join(blocks: list[Json], kind: str) -> str:
     """Join the text of all blocks of a kind, which is also the key of the text."""
     return "".join(get_text(block, kind) for block in blocks if block.get("type") == kind)
+
+
+def _read_thinking(blocks: list[Json]) -> Iterator[Json]:
+    """Give the blocks of thinking that are signed, with their places."""
+    chars = calls = 0
+    for block in blocks:
+        if thinking := maybe_thinking(block):
+            yield note_place(thinking, chars, calls)
+        chars += len(_join([block], "text"))
+        calls += block.get("type") == "tool_use"
 
 
 def _read_sources(blocks: list[Json]) -> list[Json]:
@@ -133,8 +143,8 @@ class ChunkWriter(writer.ChoiceWriter):
         """The citations of that block. They concern the whole block and may come before its text."""
         self._customs: frozenset[str] | None = None
         """The names of the caller's custom tools."""
-        self._thinking: dict[int, tuple[Json, dict[str, list[str]]]] = {}
-        """The blocks of thinking that are open, and the fragments of their texts."""
+        self._thinking: dict[int, tuple[Json, tuple[int, int], dict[str, list[str]]]] = {}
+        """The blocks of thinking that are open, their places, and the fragments of their texts."""
         self._ending: tuple[str, Json] = "", {}
         """The stop reason, and its explanation."""
         self._tools: dict[int, _ToolBlock] = {}
@@ -175,7 +185,11 @@ class ChunkWriter(writer.ChoiceWriter):
             self._citations = read_citations(block)
             self._write_text(_TEXT_KEYS[kind], block.get(kind))
         if kind in THINKING:
-            self._thinking[index] = block, {key: [get_text(block, key)] for key in _SIGNED}
+            self._thinking[index] = (
+                block,
+                (self._content_chars, self._count),
+                {key: [get_text(block, key)] for key in _SIGNED},
+            )
 
     def _open_call(self, index: int, block: Json) -> None:
         if self._customs is None:  # read late: most replies call nothing, and requests may be large
@@ -198,16 +212,16 @@ class ChunkWriter(writer.ChoiceWriter):
         elif kind == "citations_delta":
             self._citations += read_citations({"citations": [delta.get("citation")]})
         if index in self._thinking:
-            for key, fragments in self._thinking[index][1].items():
+            for key, fragments in self._thinking[index][2].items():
                 fragments.append(get_text(delta, key))
 
     def _close_block(self, _: Json, index: int) -> None:
         self._cite()
         if index in self._thinking:
-            block, fragments_by_key = self._thinking.pop(index)
+            block, place, fragments_by_key = self._thinking.pop(index)
             texts = {key: "".join(fragments) for key, fragments in fragments_by_key.items()}
             if thinking := maybe_thinking(block | texts):
-                self._note_state(thinking)
+                self._note_state(note_place(thinking, *place))
         if (tool := self._tools.pop(index, None)) is None:
             return
         if not tool.call.has_arguments:
