@@ -131,7 +131,7 @@ def _make_block_events(index: int, block: Json) -> list[Json]:
             opened = block | {"thinking": "", "signature": ""}
             deltas = [{"type": "thinking_delta", "thinking": p} for p in halve(block["thinking"])]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
-        case "redacted_thinking":
+        case "redacted_thinking" | "web_search_tool_result":
             opened, deltas = block, []
         case _:
             opened = block | {"input": {}}

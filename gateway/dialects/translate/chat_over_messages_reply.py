@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import ClassVar, Final
 
 from gateway.dialects.chat import writer
@@ -36,6 +37,9 @@ _TEXT_KEYS: Final = {"text": "content", "thinking": "reasoning_content"}
 """The chat delta's key by the block's type, which is also the key of the block's text."""
 _SIGNED: Final = ("thinking", "signature")
 """Texts of a block of thinking that come in fragments."""
+_KEPT: Final = THINKING | {"text", "tool_use"}
+"""Blocks that come back. Thinking behind another, such as a search, would not come back behind it, which the
+upstream refuses."""
 _FRAGMENTS: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
@@ -63,9 +67,9 @@ def _join(blocks: list[Json], kind: str) -> str:
 
 
 def _read_thinking(blocks: list[Json]) -> Iterator[Json]:
-    """Give the blocks of thinking that are signed, with their places."""
+    """Give the blocks of thinking that are signed, with their places; see `_KEPT`."""
     chars = calls = 0
-    for block in blocks:
+    for block in takewhile(lambda one: one.get("type") in _KEPT, blocks):
         if thinking := maybe_thinking(block):
             yield note_place(thinking, chars, calls)
         chars += len(_join([block], "text"))
@@ -133,7 +137,9 @@ class _ToolBlock:
 class ChunkWriter(writer.ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
-    __slots__ = ("_block_start", "_citations", "_customs", "_ending", "_thinking", "_tools")
+    __slots__ = (
+        "_block_start", "_citations", "_customs", "_ending", "_is_whole", "_thinking", "_tools",
+    )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -145,6 +151,8 @@ class ChunkWriter(writer.ChoiceWriter):
         """The names of the caller's custom tools."""
         self._thinking: dict[int, tuple[Json, tuple[int, int], dict[str, list[str]]]] = {}
         """The blocks of thinking that are open, their places, and the fragments of their texts."""
+        self._is_whole = True
+        """All blocks so far come back."""
         self._ending: tuple[str, Json] = "", {}
         """The stop reason, and its explanation."""
         self._tools: dict[int, _ToolBlock] = {}
@@ -184,7 +192,8 @@ class ChunkWriter(writer.ChoiceWriter):
             self._block_start = self._content_chars
             self._citations = read_citations(block)
             self._write_text(_TEXT_KEYS[kind], block.get(kind))
-        if kind in THINKING:
+        self._is_whole = self._is_whole and kind in _KEPT
+        if kind in THINKING and self._is_whole:
             self._thinking[index] = (
                 block,
                 (self._content_chars, self._count),
