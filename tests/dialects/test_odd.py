@@ -53,6 +53,7 @@ def mangle(value: Any, dice: random.Random, rate: float) -> Any:
     return value
 
 
+@pytest.mark.hypothesis
 @each_row(("caller", "upstream"), PAIRS)
 def test_an_odd_request_is_written_or_refused(caller: str, upstream: str) -> None:
     dice, exchange = make_dice(), EXCHANGES[caller][upstream]
@@ -70,6 +71,7 @@ def test_an_odd_request_is_written_or_refused(caller: str, upstream: str) -> Non
     assert written
 
 
+@pytest.mark.hypothesis
 @each_row(("caller", "upstream"), PAIRS)
 def test_an_odd_reply_is_read_or_the_upstreams_fault(caller: str, upstream: str) -> None:
     dice, exchange = make_dice(), EXCHANGES[caller][upstream]

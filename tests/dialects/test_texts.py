@@ -109,6 +109,7 @@ def play_plainly(caller: str, upstream: str, body: bytes) -> Played:
     return play(stream, [body])
 
 
+@pytest.mark.hypothesis
 @each_row(("caller", "upstream"), PAIRS)
 def test_texts_say_and_cost_the_same(caller: str, upstream: str) -> None:
     dice = make_dice()

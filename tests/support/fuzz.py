@@ -1,7 +1,8 @@
 """Settings of the tests that draw: the same draws in each run, so that a change fails for its own faults.
 
 GATEWAY_SEED draws others: any text, which property tests take as "fresh draws", printed on failure.
-A plain run tries a fifth of the examples; all of them if GATEWAY_EXAMPLES is `all`, as `.ci/run` has.
+A plain run tries a fifth of the examples; all of them if GATEWAY_EXAMPLES is `all`, as `.ci/run daily` has for the
+slow tests and those marked `hypothesis`: a test that draws without that package is marked by hand.
 """
 
 from __future__ import annotations
