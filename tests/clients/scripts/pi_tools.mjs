@@ -11,8 +11,8 @@ const known = { provider: "gateway", reasoning: true, input: ["text"], cost: non
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const tools = [{ name: "weather", description: "Tell the weather.", parameters }];
 
-for (const [api, baseUrl] of Object.entries(PATHS)) {
-  const model = { ...known, id: MODEL, name: MODEL, api, baseUrl, contextWindow: 128000, maxTokens: 8000 };
+async function play(name, api, baseUrl) {
+  const model = { ...known, id: name, name, api, baseUrl, contextWindow: 128000, maxTokens: 8000 };
   const messages = [{ role: "user", content: "How is the weather?", timestamp: 0 }];
   let calls, streamed;
   do {
@@ -31,3 +31,6 @@ for (const [api, baseUrl] of Object.entries(PATHS)) {
   console.log("TOLD", messages.at(-1).content.find((block) => block.type === "text").text);
   console.log("STREAMED", streamed);
 }
+
+for (const name of MODEL.split(" "))
+  for (const [api, baseUrl] of Object.entries(PATHS)) await play(name, api, baseUrl);

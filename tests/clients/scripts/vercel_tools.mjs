@@ -4,7 +4,6 @@ import { z } from "zod";
 
 const openai = createOpenAI({ baseURL: process.env.BASE_URL, apiKey: process.env.KEY });
 const options = {
-  model: openai(process.env.MODEL),
   prompt: "How is the weather?",
   maxRetries: 0,
   stopWhen: stepCountIs(5),
@@ -18,8 +17,11 @@ const options = {
   },
 };
 try {
-  console.log("TOLD", (await generateText(options)).text);
-  console.log("STREAMED", await streamText(options).text);
+  for (const name of process.env.MODEL.split(" ")) {
+    const model = openai(name);
+    console.log("TOLD", (await generateText({ model, ...options })).text);
+    console.log("STREAMED", await streamText({ model, ...options }).text);
+  }
 } catch (error) {
   console.log("FAILED", error.message);
 }
