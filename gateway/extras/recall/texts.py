@@ -120,9 +120,7 @@ def write_inputs(kept: Kept, query: Query) -> bytes:
     return dumps_lenient(told | ends | more)
 
 
-def complete_item(
-    item: Json, response_id: str, number: int, taken: Collection[str] = ()
-) -> Json:
+def complete_item(item: Json, response_id: str, number: int, taken: Collection[str] = ()) -> Json:
     """Return an item as OpenAI lists it: with id, type and status, and its content in parts."""
     kind, name = get_text(item, "type") or "message", get_text(item, "id")
     if not name or name in taken:  # callers repeat items; a page begins behind an id
