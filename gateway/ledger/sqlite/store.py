@@ -148,6 +148,8 @@ def _end(wait: asyncio.Future[Result], result: Result | BaseException) -> None:
 
 FOLD_AT: Final = 1000
 """Fold early above this many unfolded charges, because each slows every read by some microseconds."""
+MAX_KNOWN_LINES: Final = 100_000
+"""Lines of keys whose spending is kept, each in 200 bytes: holders may make keys for one request each."""
 _OUT_OF_ORDER: Final = frozenset(
     {*REASONS, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL}
 )
@@ -277,6 +279,9 @@ class SqliteStore:
             will_be_told = _is_out_of_order(error)
         else:
             self._unfolded = 0
+            # Now the database has all of it, and lines whose keys have ended must not stay for ever.
+            if len(self._known.spent_nano) > MAX_KNOWN_LINES:
+                self._known.spent_nano.clear()
             return
         # If the database is out of order, commits tell it.
         if not will_be_told and told != self._logged:

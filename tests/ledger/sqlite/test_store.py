@@ -122,6 +122,23 @@ def make_holds(place: Place) -> list[Hold]:
     return [Hold(admission(), account, key, 1000) for _ in range(3)]
 
 
+async def test_spending_of_many_keys_is_not_kept_and_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.ledger.sqlite.store.MAX_KNOWN_LINES", 0)
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    async with open_sqlite(place.path) as ledger:
+        key, known = find_key(ledger, place), ledger._store._known.spent_nano  # type: ignore[attr-defined]
+        for spent_nano in (5, 10, 15):
+            await charge(ledger, key, 5)
+            assert key.spent_nano == spent_nano
+            await until(lambda: not known)
+            with open_books(place.path) as books:
+                books.change("INSERT INTO changes (kind, id) VALUES ('key', ?)", (place.key_id,))
+            await ledger.refresh()
+            assert key.spent_nano == spent_nano
+
+
 async def test_changes_are_cleared_at_the_start_and_their_numbers_never_return(
     tmp_path: Path,
 ) -> None:
