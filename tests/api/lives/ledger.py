@@ -102,7 +102,7 @@ class ScriptedStore(SqliteStore):
         elif rows and self._refuses:
             report(Report(refused=[(item, sqlite3.IntegrityError("refused")) for item in rows]))
         else:
-            report(self._work(self.connection, items=items, now_ms=0, polls=polls))
+            report(self._run_round(self.connection, items=items, now_ms=0, polls=polls))
 
 
 class WatchedLedger(ServingLedger):
