@@ -200,14 +200,14 @@ ALL_TURNS: Final = 4
 """Two turns with calls, one with what was learned, and one after another question."""
 
 
-PRODUCT: Final = (pytest.mark.slow, pytest.mark.no_cover)
+PRODUCT: Final = (pytest.mark.daily, pytest.mark.no_cover)
 """The marks of the full product: a plain run measures what its diagonal reaches."""
 
 
 def each_agent(name: str, values: Sequence[str]) -> pytest.MarkDecorator:
     """Run a test with all agents, by JSON and by streams, each over all values.
 
-    The full product is slow. A plain run has a diagonal: each agent and each value once or more.
+    The full product runs daily. A plain run has a diagonal: each agent and each value once or more.
     """
     return pytest.mark.parametrize(
         ("kind", "stream", name),

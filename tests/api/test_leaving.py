@@ -167,11 +167,11 @@ PLACES: Final = (
 
 
 @each_pair
-@pytest.mark.parametrize("step", [len(PLACES), pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [len(PLACES), pytest.param(1, marks=pytest.mark.daily)])
 async def test_nothing_reaches_the_caller_behind_the_end(
     stage: Stage, caller: pairs.Caller, provider: Provider, step: int
 ) -> None:
-    """Each junk in each place is slow; a plain run has each junk in one."""
+    """Each junk in each place is tried daily; a plain run has each junk in one."""
     for number, place in enumerate(PLACES):
         await converse(stage, caller, provider, place, list_junk(provider)[number % step :: step])
 
@@ -187,7 +187,7 @@ COARSE = 5
     [
         (*PAIRS[0], COARSE),
         (*PAIRS[-1], COARSE),
-        *(pytest.param(*pair, 1, marks=pytest.mark.slow) for pair in PAIRS),
+        *(pytest.param(*pair, 1, marks=pytest.mark.daily) for pair in PAIRS),
     ],
 )
 async def test_a_death_at_any_offset_is_never_a_silently_short_answer(

@@ -252,7 +252,7 @@ def test_every_life_ends_once_and_settles_once() -> None:
     play(LIVES)
 
 
-@pytest.mark.slow
+@pytest.mark.daily
 @pytest.mark.no_cover
 def test_all_endings_are_reached() -> None:
     reached: Counter[int] = Counter()

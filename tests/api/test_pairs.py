@@ -40,7 +40,7 @@ SAID = {
 HELLO = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 100}
 
 
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.daily)])
 async def test_what_is_said_arrives(stage: Stage, clients: Clients, step: int) -> None:
     """Text, reasoning, calls, ending, usage and charge; whole, by the helper, and event by event."""
     with told_together() as row:
@@ -82,7 +82,7 @@ async def test_provider_that_errs_tells_neither_its_name_of_the_model_nor_our_ke
 
 
 @each_pair
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.daily)])
 async def test_stream_cut_at_any_event_raises(
     stage: Stage, clients: Clients, caller: Caller, provider: Provider, step: int
 ) -> None:

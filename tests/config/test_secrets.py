@@ -80,7 +80,7 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.mark.parametrize(
-    "step", [7, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.no_cover])]
+    "step", [7, pytest.param(1, marks=[pytest.mark.daily, pytest.mark.no_cover])]
 )
 def test_no_error_repeats_a_secret(tmp_path: Path, step: int) -> None:
     path, errors = tmp_path / "gateway.toml", []

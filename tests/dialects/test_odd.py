@@ -140,7 +140,7 @@ def outline(value: Any) -> str:
     return outline(value[0]) if isinstance(value, list) and value else ""
 
 
-@pytest.mark.slow
+@pytest.mark.daily
 @pytest.mark.parametrize("caller", EXCHANGES)
 @pytest.mark.parametrize("upstream", EXCHANGES)
 def test_any_member_of_an_event_may_be_anything(caller: str, upstream: str) -> None:

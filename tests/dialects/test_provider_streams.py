@@ -125,7 +125,7 @@ def test_some_slicings_give_the_same(caller: str, stream: Stream) -> None:
     check_slicings(caller, stream, make_dice(), FEW)
 
 
-@pytest.mark.slow
+@pytest.mark.daily
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("caller", "stream"), PLAYS)
 def test_many_slicings_give_the_same(caller: str, stream: Stream) -> None:

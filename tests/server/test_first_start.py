@@ -53,7 +53,7 @@ def start(folder: Path, prefix: str = "") -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "blocks", [8, *(pytest.param(blocks, marks=pytest.mark.slow) for blocks in (0, 1, 64))]
+    "blocks", [8, *(pytest.param(blocks, marks=pytest.mark.daily) for blocks in (0, 1, 64))]
 )
 def test_a_disk_without_room_is_no_traceback(tmp_path: Path, blocks: int) -> None:
     """Blocks of 512 or 1,024 bytes that a file may have: each limit ends another step of a start."""
@@ -167,7 +167,7 @@ def test_without_stderr_the_key_is_in_the_file(
 
 @pytest.mark.parametrize(
     "content",
-    [b"SQLite format 3\0" + b"\xff" * 4080, pytest.param(b"\0" * 4096, marks=pytest.mark.slow)],
+    [b"SQLite format 3\0" + b"\xff" * 4080, pytest.param(b"\0" * 4096, marks=pytest.mark.daily)],
 )
 def test_an_unreadable_database_is_no_traceback(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "gateway.db").write_bytes(content)

@@ -320,7 +320,7 @@ async def ask(console: Console, route: Route, chance: random.Random, ids: Mappin
 
 @pytest.mark.parametrize(
     ("seed", "rounds"),
-    [(0, PLAIN_ROUNDS), pytest.param(1, ROUNDS, marks=[pytest.mark.slow, pytest.mark.no_cover])],
+    [(0, PLAIN_ROUNDS), pytest.param(1, ROUNDS, marks=[pytest.mark.daily, pytest.mark.no_cover])],
 )
 async def test_nonsense_is_refused_and_moves_nothing(
     console: Console, seed: int, rounds: int

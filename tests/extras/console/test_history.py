@@ -175,7 +175,7 @@ FILTERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.daily)])
 def test_every_chosen_call_is_on_one_page_and_counted(place: Place, seed: int) -> None:
     """Requests that took days are included: sums go by their end, lists by their start."""
     made = scatter(place, 200, seed)
