@@ -14,7 +14,7 @@ _DEFAULT_PORT: Final = 80
 """The port of http, which browsers leave out of an origin."""
 _ANY: Final = ("::", "0.0.0.0")  # noqa: S104 - whoever asks for them gets them
 """All addresses of this machine, of both families."""
-_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}  # noqa: S104 - of addresses that are none
+REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}  # noqa: S104 - of addresses that are none
 
 LOCAL: Final = "local"
 """The address of a client on a UNIX socket that forwards no other address."""
@@ -30,11 +30,6 @@ def list_hosts(host: str) -> tuple[str, ...]:
     return _ANY if host in {"::", "*"} else (host,)
 
 
-def list_reachable(host: str) -> list[str]:
-    """Return the hosts by which a listening host is reached from the same machine, IPv4 first."""
-    return [_REACHABLE.get(one, one) for one in reversed(list_hosts(host))]
-
-
 def make_origin(host: str, port: int) -> str:
     """Return the origin of an http address, as in a browser's Origin header."""
     return "http://" + (_bracket(host) if port == _DEFAULT_PORT else join_address(host, port))
@@ -42,7 +37,7 @@ def make_origin(host: str, port: int) -> str:
 
 def make_local_url(host: str, port: int) -> str:
     """Return the URL by which a listening address is reached from the same machine."""
-    return make_origin(_REACHABLE.get(host, host), port)
+    return make_origin(REACHABLE.get(host, host), port)
 
 
 def _bracket(host: str) -> str:

@@ -27,7 +27,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "books": ("audit", "backup", "receipt"),
     "check": ("check",),
     "keys": ("key", "budget"),
-    "process": ("serve", "init", "health"),
+    "process": ("serve", "init"),
 }
 """The first words of the verbs of each module."""
 WORDS: Final[Mapping[str, str]] = {
@@ -37,10 +37,6 @@ WORDS: Final[Mapping[str, str]] = {
     "serve": "Run the gateway. This is the default verb.",
     "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
     "check": f"Check the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
-    "health": (
-        "Ask the gateway that listens at [server] host and port of this machine whether it accepts"
-        f" requests, as health checks of containers do. Exits {ExitCode.FAILED} if it does not."
-    ),
     "audit": (
         "Run the full audit: check that balances equal the sums of all entries and requests. "
         f"Exits {ExitCode.AUDIT_MISMATCH} if they do not."

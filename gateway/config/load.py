@@ -64,21 +64,12 @@ def load_defaults(path: Path, environ: Mapping[str, str]) -> records.Config:
     return _read_config(path, {}, environ, read_keys=False)
 
 
-def load_storage(path: Path, environ: Mapping[str, str]) -> records.Config:
-    """Read where the database is and leave the rest at its defaults: it may be broken.
+def load_table(path: Path, environ: Mapping[str, str], name: str) -> records.Config:
+    """Read one fixed table, such as `storage`, and leave the rest at its defaults: it may be broken.
 
     Raises:
-        ConfigError: the file cannot be read, or its table [storage] is wrong.
+        ConfigError: the file cannot be read, or the table is wrong.
     """
-    return _load_table(path, environ, "storage")
-
-
-def load_server(path: Path, environ: Mapping[str, str]) -> records.Config:
-    """Read where the gateway listens and leave the rest at its defaults, as `load_storage`."""
-    return _load_table(path, environ, "server")
-
-
-def _load_table(path: Path, environ: Mapping[str, str], name: str) -> records.Config:
     return _read_config(path, {name: parse_table(path, name)}, environ, read_keys=False)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import keys
-from gateway.config.load import load_storage
+from gateway.config.load import load_table
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Location
@@ -97,4 +97,4 @@ def prove(config: Path) -> Proof:
 
 
 def _find_ledger(config: Path) -> Location:
-    return load_storage(config, {}).storage.location
+    return load_table(config, {}, "storage").storage.location

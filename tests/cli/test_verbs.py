@@ -42,7 +42,7 @@ def test_these_verbs_and_no_others_exist() -> None:
     """Extras may bring others, and more of these."""
     modules = {path: one.run.__module__ for path, one in VERBS.items()}
     own = {
-        "serve", "init", "check", "health", "audit", "backup",
+        "serve", "init", "check", "audit", "backup",
         "account add", "account edit", "account list", "account show", "account credit", "account correct",
         "account suspend", "account resume",
         "key add", "key edit", "key list", "key rotate", "key revoke",

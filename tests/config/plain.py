@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from gateway.config.load import load_config, load_storage
+from gateway.config.load import load_config, load_table
 
 
 def read_file(content: bytes) -> None:
@@ -19,6 +19,6 @@ def find_database(toml: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "gateway.toml")
         path.write_text(toml)
-        found = load_storage(path, {}).storage.path
+        found = load_table(path, {}, "storage").storage.path
         assert found.parent == path.parent
         return found.name

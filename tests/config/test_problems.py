@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import load_config, load_storage
+from gateway.config.load import load_config, load_table
 from gateway.config.reader import MAX_TOLD, ConfigError, Problems
 from gateway.ledger.records import DatabaseUrl
 from tests.support.rows import each_row
@@ -40,7 +40,7 @@ def test_commands_that_do_without_keys_know_the_database(
 ) -> None:
     path, environ = tmp_path / "gateway.toml", {"DATABASE_URL": URL}
     path.write_text('[storage]\nurl = "env:DATABASE_URL"\n[models.x')
-    assert load_storage(path, environ).storage.url == DatabaseUrl(URL)
+    assert load_table(path, environ, "storage").storage.url == DatabaseUrl(URL)
     path.write_text('[storage]\nurl = "env:DATABASE_URL"\n')
     assert load_config(path, environ, read_keys=read_keys).storage.url == DatabaseUrl(URL)
 

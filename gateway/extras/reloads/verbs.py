@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gateway.admin.fields import describe
 from gateway.base.process import ExitCode
 from gateway.cli.command import Command
 from gateway.cli.verbs import verb
-from gateway.config.load import load_storage
+from gateway.config.load import load_table
 from gateway.extras.reloads import asking
 from gateway.ledger.opening import find_server
 
 
-@verb("reload", "reload", "reload --config /etc/gateway.toml --json", load=load_storage)
+@verb(
+    "reload",
+    "reload",
+    "reload --config /etc/gateway.toml --json",
+    load=partial(load_table, name="storage"),
+)
 def reload(command: Command) -> int:
     location = command.config.storage.location
     books = command.open_books()  # first: it says so if the files belong to another user

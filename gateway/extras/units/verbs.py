@@ -1,4 +1,4 @@
-"""`unit`: prints a unit of this installation; on stderr, how to install it."""
+"""`unit`: prints a unit of this installation; on stderr, how to install it. `health` is in its own module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.base.addresses import list_hosts
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
 from gateway.config.records import Config, Server
-from gateway.extras.units import texts
+from gateway.extras.units import health, texts  # noqa: F401 - the verb of `health`
 from gateway.ledger.records import Refused
 
 UNIT_FOLDER: Final = "/etc/systemd/system"
