@@ -2,8 +2,7 @@
 
     keys       makes keys, and replaces them
     audits     an audit, of which extras are told if it fails
-    fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the
-               names of processes that serve
+    fields     one list of fields for JSON and tables; the names of processes that serve
     views      the fields of accounts, keys, entries and receipts
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.

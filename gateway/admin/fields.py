@@ -1,4 +1,4 @@
-"""How a record is shown: one list of its fields gives JSON, tables and CSV.
+"""How a record is shown: one list of its fields gives JSON and tables.
 
     REFUSAL = Fields[RefusalView](
         "account",                                  an attribute; "terms.name" is one of an attribute
@@ -8,8 +8,7 @@
         table=("last_ms", (">REQUESTS", "requests"), ("ACCOUNT", find_name)),
     )
     REFUSAL.describe(row)               the object for JSON
-    REFUSAL.names                       the names of its members: the header of a CSV file
-    write_csv(described, names)         rows of CSV, from objects for JSON
+    REFUSAL.names                       the names of its members
     REFUSAL.columns                     titles and functions, as `cli.arguments.render` takes them
 
 The suffix of a name is the unit of its value: `…_nano` is an amount, which JSON has twice, as a
@@ -22,12 +21,9 @@ with one or with a function. `>` in a title aligns to the right, and `{}` is the
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-import re
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
@@ -144,43 +140,6 @@ def _write_cell(name: str, value: object) -> str:
     if isinstance(value, int) and name.endswith("_ms"):
         return format_moment(value)
     return str(value)
-
-
-_SIGNS: Final = "=+\\-@"
-_WIDE: Final = "\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u207c\u207a\u207b\u208c\u208a\u208b\ufb29\u2212"
-"""The same signs in other widths and heights: East Asian editions read some as the plain ones."""
-_FORMULA: Final = re.compile(rf"[\t\r\n]|\s*[{_SIGNS}{_WIDE}]")
-"""The beginning of a cell that a spreadsheet runs."""
-_BEHIND: Final = re.compile(rf"[;|][\s\"]*(?=[{_SIGNS}{_WIDE}])")
-"""The end of a cell before a formula in other places: where the decimal sign is a comma, cells end at
-a semicolon, and quotes do not keep a text together."""
-
-
-def write_csv(
-    rows: Iterable[Mapping[str, object]], names: Sequence[str], *, header: bool = True
-) -> str:
-    """Return these members of objects for JSON as lines of CSV, in which no text cell is a formula."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    if header:
-        writer.writerow(names)
-    writer.writerows([_write_csv_cell(row, name) for name in names] for row in rows)
-    return buffer.getvalue()
-
-
-def _write_csv_cell(described: Mapping[str, object], name: str) -> str | int | None:
-    """Write a cell; None is an empty one, and an amount, such as `-0.25`, is left as it is."""
-    value = described[name]
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    assert value is None or isinstance(value, str | int)
-    is_text = isinstance(value, str) and f"{name}_nano" not in described
-    return _guard(str(value)) if is_text else value
-
-
-def _guard(cell: str) -> str:
-    mark = "'" if _FORMULA.match(cell) else ""
-    return printable(mark + _BEHIND.sub(r"\g<0>'", cell))
 
 
 def printable(cell: str) -> str:

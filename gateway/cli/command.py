@@ -17,7 +17,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, TextIO, TypeVar
 
-from gateway.admin.fields import Fields, write_csv
+from gateway.admin.fields import Fields
 from gateway.base.money import format_amount
 from gateway.base.process import PROGRAM, READ, WRITE, ExitCode, describe_version, find_obstacle
 from gateway.base.progress import Progress, ignore, show_progress
@@ -56,8 +56,6 @@ class Command:
     """The one under whose name changes are kept as events."""
     as_json: bool
     """Data are written as JSON, not as text."""
-    as_csv: bool
-    """Lists are written as CSV, not as tables."""
     closing: ExitStack
     """Closes everything that the verb opened when it ends."""
 
@@ -100,13 +98,10 @@ class Command:
     def show_list(
         self, rows: Sequence[Row], fields: Fields[Row], total: Sequence[str] = ()
     ) -> None:
-        """Write rows to stdout: as JSON or CSV if it was asked for, else as a table with a total."""
+        """Write rows to stdout: as JSON if it was asked for, else as a table with a total."""
         now_ms = unix_ms()
         described = [fields.describe(row, now_ms) for row in rows]
-        if self.as_csv:
-            self.output.print(write_csv(described, fields.names))
-        else:
-            self.show(described, render(fields.columns, rows, self.currency, total))
+        self.show(described, render(fields.columns, rows, self.currency, total))
 
 
 def write_new(verb: str, target: Path, data: bytes) -> None:
@@ -196,7 +191,7 @@ def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> in
         config = options.verb.load(path, environ)
         with ExitStack() as closing:
             actor = find_actor(environ)
-            command = Command(config, output, actor, options.json, options.csv, closing)
+            command = Command(config, output, actor, options.json, closing)
             code = options.verb.run(command, **options.find_arguments())
     except tuple(kind for kind, _ in FAILURES) as error:
         for line in str(error).splitlines():

@@ -16,7 +16,6 @@ class Options(argparse.Namespace):
     """The parsed words."""
 
     config: str | None
-    csv: bool = False
     json: bool = False
     version: bool
     verb: Verb
@@ -24,7 +23,7 @@ class Options(argparse.Namespace):
 
     def find_arguments(self) -> dict[str, object]:
         """Return the parameters of the verb's function."""
-        own = {"config", "csv", "json", "version", "verb", "parser"}
+        own = {"config", "json", "version", "verb", "parser"}
         return {name: value for name, value in vars(self).items() if name not in own}
 
 

@@ -131,7 +131,7 @@ def choice(name: str, words: Sequence[str], what: str, **others: Unpack[Presence
 
 
 JSON: Final = flag("--json", "write JSON to stdout")
-"""Makes `Command.show` write JSON; the verbs' functions get neither it nor `--csv`."""
+"""Makes `Command.show` write JSON; the verbs' functions do not get it."""
 _TIME: Final = "7d or 24h ago, today, yesterday, 2026-11-01, or 2026-11-01T18:00 (UTC)"
 SINCE: Final = arg("--since", read.start, f"only from this time on: {_TIME}")
 UNTIL: Final = arg("--until", read.end, "only before this time; a day is included")
@@ -190,23 +190,21 @@ def verb(
     *parts: str | Argument,
     either: tuple[Argument, ...] = (),
     json: bool = True,
-    csv: str = "",
     load: Callable[[Path, Mapping[str, str]], Config] = _read_config,
 ) -> Callable[[Run], Run]:
     """Make a verb of a function, whose docstring says what it does unless `find_words` does.
 
-    `parts` are examples, by default the verb alone, and arguments. `json` adds `--json` to them, and
-    `csv`, a help text, `--csv` beside it.
+    `parts` are examples, by default the verb alone, and arguments. `json` adds `--json` to them, unless
+    `either` has it.
     """
 
     def add(run: Run) -> Run:
         said = find_words().get(path) or " ".join((inspect.getdoc(run) or "").split())
         examples = tuple(one for one in parts if isinstance(one, str)) or (path,)
         arguments = [one for one in parts if isinstance(one, Argument)]
-        shared = (JSON, flag("--csv", csv)) if csv else either
-        if json and not csv:
+        if json and JSON not in either:
             arguments.append(JSON)
-        VERBS[path] = Verb(path, said, run, examples, tuple(arguments), shared, load)
+        VERBS[path] = Verb(path, said, run, examples, tuple(arguments), either, load)
         return run
 
     return add

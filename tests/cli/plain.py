@@ -6,7 +6,6 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.admin import fields
 from gateway.admin.views import describe_key_state
 from gateway.cli import arguments
 from gateway.cli.command import find_actor
@@ -28,11 +27,6 @@ def end(text: str) -> int:
 
 def expiry(text: str) -> int:
     return arguments.expiry(text, lambda: NOW_MS)(NOW_MS)
-
-
-def write_csv(rows: list[dict[str, object]]) -> list[str]:
-    """Return the lines below the header."""
-    return fields.write_csv(rows, list(rows[0]), header=False).splitlines()
 
 
 def render_table(headings: list[str], rows: list[list[str]]) -> list[str]:

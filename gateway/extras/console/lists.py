@@ -23,12 +23,12 @@ from urllib.parse import quote, urlencode
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.admin.fields import write_csv
 from gateway.api.call import make_headers
 from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.errors import invalid_field
 from gateway.extras.console.routes import Answer, ConsoleRequest
+from gateway.extras.spreadsheets.tables import write_csv
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books
 

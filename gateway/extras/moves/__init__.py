@@ -37,7 +37,7 @@ def _start(_: Gateway) -> Started:
 
 
 EXTRA = Extra(
-    needs=("packages",),
+    needs=("packages", "spreadsheets"),
     words={
         "adopt": "Write a gateway.toml from the settings of another gateway: LiteLLM or new-api.",
         "key": "",

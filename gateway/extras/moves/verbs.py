@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal, Unpack
 
 from gateway.admin import views
-from gateway.admin.fields import printable, write_csv
+from gateway.admin.fields import printable
 from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.accounts import warn_of_likeness
@@ -22,6 +22,7 @@ from gateway.config.load import load_defaults
 from gateway.extras.moves import files, litellm, new_api, people, sources
 from gateway.extras.moves import keys as adopted
 from gateway.extras.moves.draft import Draft
+from gateway.extras.spreadsheets.tables import write_csv
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import Refused
 

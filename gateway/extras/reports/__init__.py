@@ -20,7 +20,7 @@ from __future__ import annotations
 from gateway.extension import Extra
 
 EXTRA = Extra(
-    needs=("observations",),
+    needs=("observations", "spreadsheets"),
     words={
         "statement": (
             "Show a calendar month: each account's opening balance, what moved it, and its closing"

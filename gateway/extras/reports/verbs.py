@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Final, get_args
 
 from gateway.admin import views as shared
-from gateway.admin.fields import Fields, write_csv
+from gateway.admin.fields import Fields
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
@@ -30,6 +30,7 @@ from gateway.extras.reports.records import (
 from gateway.extras.reports.statements import StatementBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import show_latest
+from gateway.extras.spreadsheets.tables import make_formats, show_rows, write_csv
 from gateway.ledger.records import EntryKind, EntryView
 from gateway.ledger.sql.books import Books
 
@@ -120,10 +121,16 @@ _ERROR: Final = Fields[UpstreamFailure]("status", "type", "code", "param")
     choice("--by", get_args(UsageGroup), "one line for each", default="day"),
     SINCE,
     UNTIL,
-    csv="write CSV to stdout",
+    either=make_formats(),
 )
 def usage(
-    command: Command, account: str | None, by: UsageGroup, since: int | None, until: int | None
+    command: Command,
+    *,
+    account: str | None,
+    by: UsageGroup,
+    since: int | None,
+    until: int | None,
+    csv: bool,
 ) -> None:
     books = command.open_books()
     rows = UsageBook(books).sum_with_costs(account=account, by=by, since_ms=since, until_ms=until)
@@ -131,7 +138,7 @@ def usage(
     total = "", sum_usage(sums for _, sums, _ in rows), sum_costs(costs for *_, costs in rows)
     numbers = [write(total) for title, write in fields.columns if title.startswith(">")]
     names = ["total", *[""] * (len(fields.columns) - len(numbers) - 1)]
-    command.show_list(rows, fields, (*names, *numbers) if len(rows) > 1 else ())
+    show_rows(command, rows, fields, (*names, *numbers) if len(rows) > 1 else (), as_csv=csv)
 
 
 _Sums = tuple[str, Usage, ProviderCosts]
@@ -166,13 +173,13 @@ def _make_fields(books: Books, by: UsageGroup, *, has_costs: bool) -> Fields[_Su
     "statement --month 2026-10 --csv > october.csv",
     arg("--month", read.month, "the calendar month (UTC), such as 2026-10", required=True),
     ACCOUNT,
-    csv="write CSV to stdout",
+    either=make_formats(),
 )
-def statement(command: Command, month: tuple[int, int], account: str | None) -> None:
+def statement(command: Command, month: tuple[int, int], account: str | None, *, csv: bool) -> None:
     lines = StatementBook(command.open_books()).read(*month, account)
     if account is None:
         lines.append(sum_statement(lines))
-    command.show_list(lines, views.STATEMENT)
+    show_rows(command, lines, views.STATEMENT, as_csv=csv)
 
 
 _RUN: Final = 5000
@@ -189,7 +196,7 @@ _ENTRY: Final = Fields[EntryView](*shared.ENTRY.members, table=("account", *shar
     SINCE,
     UNTIL,
     LIMIT,
-    csv="write all of them as CSV to stdout",
+    either=make_formats("write all of them as CSV to stdout"),
 )
 def entries(
     command: Command,
@@ -199,11 +206,12 @@ def entries(
     since: int | None,
     until: int | None,
     limit: int,
+    csv: bool,
 ) -> None:
     books = command.open_books()
     account_id = None if account is None else books.accounts.find_id(account)
     chosen = EntryFilter(account_id, kind, since, until)
-    if command.as_csv:
+    if csv:
         command.output.print(write_csv((), shared.ENTRY.names))
         for run in _read_runs(books, chosen):
             rows = map(shared.ENTRY.describe, run)

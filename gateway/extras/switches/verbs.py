@@ -56,7 +56,7 @@ def provider_on(command: Command, name: str) -> None:
 @verb("switches", "switches", "switches --json")
 def switches(command: Command) -> None:
     found = list_switches(command.open_books(), command.config)
-    if found or command.as_json or command.as_csv:
+    if found or command.as_json:
         command.show_list(found, SWITCH)
     else:
         command.say("Nothing is switched off.")
