@@ -152,6 +152,10 @@ class Advice:
     """Returns what is wrong with prices that `judge_model` refuses; "" if nothing is."""
     list_warnings: Callable[[Config], Iterable[str]] = lambda _: ()
     """Returns what may not be meant in a valid configuration, beside the doubts about its models."""
+    find_literals: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
+    """Returns the settings of a file that was checked whose secrets are written out in it."""
+    warn_of_literals: Callable[[Path, Sequence[str]], str | None] = lambda *_: None
+    """Returns a warning if others may read the file with such settings."""
     list_losses: Callable[[Config], Iterable[Loss]] = lambda _: ()
     """Returns those of these warnings that are about a price below its cost."""
 

@@ -7,7 +7,6 @@ file and what to type.
 from __future__ import annotations
 
 import errno
-import grp
 import json
 import os
 import pwd
@@ -231,11 +230,3 @@ def name_user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"#{uid}"
-
-
-def name_group(gid: int) -> str:
-    """Return a group's name, or the number of one without a name."""
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return f"#{gid}"

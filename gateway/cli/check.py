@@ -9,10 +9,9 @@ from typing import Final
 from gateway.base.process import ExitCode
 from gateway.cli.command import Command
 from gateway.cli.verbs import verb
-from gateway.config.doubts import list_warnings, warn_of_literals, warn_of_no_model
-from gateway.config.load import load_config
+from gateway.config.load import list_warnings, load_config, warn_of_no_model
 from gateway.config.records import Config, Server
-from gateway.extension import find_extras
+from gateway.extension import find_advice, find_extras
 from gateway.ledger.opening import check_ledger
 from gateway.ledger.records import LedgerError
 
@@ -48,7 +47,7 @@ def tell_check(command: Command, config: Config, look: Look) -> int:
         *warn_of_exposure(command.config.server),
     ):
         command.say(warning)
-    if readable := warn_of_literals(command.config.path, command.config.literals):
+    if readable := find_advice().warn_of_literals(command.config.path, command.config.literals):
         command.say(f"Warning: {readable}")
     failed = [
         one.name

@@ -7,7 +7,6 @@
     authorities  certificates that are trusted beside the system's
     models     the models: their kinds, names and routes
     prices     their prices, and what their providers bill
-    doubts     warnings of a configuration that is valid
     values     readers of values with special rules: addresses, headers, routes
     secrets    where a secret is, and its look-up
     scalars    readers of numbers, texts and choices

@@ -28,9 +28,9 @@ from gateway.config.reader import (
     suggest,
 )
 from gateway.config.scalars import untyped
-from gateway.config.secrets import Found, LookUp, ReadTable, find_literals, resolve, resolve_secret
+from gateway.config.secrets import Found, LookUp, ReadTable, resolve, resolve_secret
 from gateway.config.settings import SETTINGS
-from gateway.extension import find_databases, find_missing, find_tables
+from gateway.extension import find_advice, find_databases, find_missing, find_tables
 
 
 def load_config(
@@ -110,7 +110,7 @@ def _read_config(
         lacking=_find_lacking(root["models"]),
         extras=MappingProxyType(extras),
         doubts=(*_tell_empty(path, raw, read_keys=read_keys), *problems.doubts),
-        literals=tuple(find_literals(raw)),
+        literals=tuple(find_advice().find_literals(raw)),
     )
 
 
@@ -250,3 +250,17 @@ def _read_storage(
         needed = "`serve` and all commands need it to find the database"
         raise place.error("url", f"{reason}; {needed}")
     return records.Storage(folder / settings["path"], databases.read_url(address), months)
+
+
+def list_warnings(config: records.Config) -> Iterator[str]:
+    """Yield what may not be meant."""
+    yield from config.doubts
+    yield from find_advice().list_warnings(config)
+
+
+def warn_of_no_model(config: records.Config) -> Iterator[str]:
+    if not config.active_models():
+        yield (
+            "No model is on, so callers get an empty list of models. Set a provider's key to"
+            " turn its models on."
+        )

@@ -8,18 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeGuard
-from urllib.parse import urlsplit
 
 from gateway.base.process import READ, find_obstacle
-from gateway.config.reader import Place, looks_secret, quote_key
-from gateway.extension import find_advice, find_extras, find_missing, find_tables
+from gateway.config.reader import Place
+from gateway.extension import find_advice, find_extras, find_missing
 
 COMMAND: Final = "command:"
 """The beginning of a key's place if a command prints the key."""
 _WORD = re.compile(r"[\x21-\x7e]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"(env|file|command):.")
-_SECRET_HEADER = re.compile(r"auth|cookie|credential|key|password|secret|token", re.IGNORECASE)
+SECRET_HEADER = re.compile(r"auth|cookie|credential|key|password|secret|token", re.IGNORECASE)
 _VARIABLE_USE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
@@ -181,46 +180,6 @@ def _read_secret(path: Path) -> str:
         raise ValueError(f"cannot be read from {path}: {reason}") from error
 
 
-def find_literals(raw: Mapping[str, Any]) -> list[str]:
-    """Return the name of each setting whose secret is written out in the file, which was checked."""
-    shown: list[tuple[str, object]] = [
-        ("[storage] url", _has_password(raw.get("storage", {}).get("url")))
-    ]
-    for name, provider in raw.get("providers", {}).items():
-        place, keys = f"[providers.{quote_key(name)}]", provider.get("api_key")
-        headers = provider.get("headers", {}).items()
-        shown += [
-            (f"{place} api_key", any(map(_shows_key, keys if isinstance(keys, list) else [keys]))),
-            (f"{place} proxy", _has_password(provider.get("proxy"))),
-            (
-                f"{place} headers",
-                any(_SECRET_HEADER.search(n) or looks_secret(v) for n, v in headers),
-            ),
-        ]
-    found = [name for name, is_shown in shown if is_shown]
-    for name, table in find_tables().items():
-        written: Mapping[str, Any] = raw
-        for key in (table.of or name).split("."):
-            written = written.get(key, {})
-        found += [f"[{name}] {key}" for key in table.find_literals(written)]
-    return found
-
-
-def _has_password(value: object) -> bool:
-    """Return whether an address is written out, with a password in it."""
-    if not is_literal(value):
-        return False
-    parts = urlsplit(value)
-    return parts.password is not None or "password=" in parts.query
-
-
 def is_literal(value: object) -> TypeGuard[str]:
     """Tell whether a value of the file is a text that names no other place."""
     return isinstance(value, str) and not _PLACE.match(value)
-
-
-def _shows_key(place: str | None) -> bool:
-    """Return whether a key is written out, or an argument of a command looks like one."""
-    if place is not None and place.startswith(COMMAND):
-        return any(map(looks_secret, split_command(place)))
-    return is_literal(place)

@@ -23,9 +23,9 @@ from gateway.base.ids import digest
 from gateway.base.process import ExitCode, describe_version
 from gateway.base.times import unix_ms
 from gateway.base.turns import spawn
-from gateway.config.doubts import list_warnings, warn_of_literals, warn_of_no_model
+from gateway.config.load import list_warnings, warn_of_no_model
 from gateway.config.records import Config
-from gateway.extension import find_extras
+from gateway.extension import find_advice, find_extras
 from gateway.ledger.opening import find_schema, open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
@@ -268,7 +268,7 @@ def _announce(
     off = ((one.id, one.off) for one in config.models.values() if one.off is not None)
     for model, reason in (*config.lacking.items(), *off):
         log.info("model %s is off: %s", model, reason)
-    if readable := warn_of_literals(config.path, config.literals):
+    if readable := find_advice().warn_of_literals(config.path, config.literals):
         log.warning("%s", readable)
     for warning in (*warn_of_no_model(config), *list_warnings(config)):
         log.warning("%s", warning)

@@ -15,6 +15,7 @@ from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
 from tests.support.cli import Cli, make_cli
+from tests.support.extras import need_extra
 from tests.support.rows import each_row
 from tests.support.stand_in import SHOWN, URL, Opening, stand_in
 
@@ -108,6 +109,7 @@ def test_an_address_in_use_is_told_unless_by_a_gateway_of_this_database(cli: Cli
         os.close(lock)
 
 
+@need_extra("advice")
 @pytest.mark.parametrize(("mode", "is_told"), [(0o604, True), (0o644, True), (0o600, False)])
 def test_secrets_that_others_can_read_are_told(cli: Cli, mode: int, *, is_told: bool) -> None:
     cli.config.chmod(mode)

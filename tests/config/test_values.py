@@ -10,8 +10,7 @@ from typing import Final
 import pytest
 
 from gateway import extension
-from gateway.config.doubts import list_warnings
-from gateway.config.load import load_config
+from gateway.config.load import list_warnings, load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Route
 from gateway.config.values import RESERVED_HEADERS

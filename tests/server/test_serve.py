@@ -25,6 +25,7 @@ from gateway.server.drain import Signals
 from gateway.server.first_start import find_key_file
 from gateway.server.listener import CannotListen, Listener
 from gateway.server.systemd import GRACE_SECONDS, BadSocket
+from tests.support.extras import need_extra
 from tests.support.settings import MODEL, OPENAI, load
 from tests.support.stand_in import URL, stand_in
 from tests.support.waiting import until
@@ -172,6 +173,7 @@ def test_providers_that_are_off_are_named_with_their_models(
     assert ear.heard == ["READY=1", f"STATUS={told}"]
 
 
+@need_extra("advice")
 def test_secrets_that_others_can_read_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

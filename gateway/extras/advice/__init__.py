@@ -2,12 +2,13 @@
 
 Without it the same files are read, and errors give the rule alone: no "did you mean", no word of other programs'
 files. Nothing is said against a placeholder in the place of a key, an endpoint in that of an address, a
-pattern in that of a model's name, a price of another unit or below its cost.
+pattern in that of a model's name, a price of another unit or below its cost, a secret that others can read.
 
 mistaken     what stands in the place of a secret, a model's name, an address or a price by mistake
 other_names  what other programs call our keys
 syntax       what was meant by text that is not TOML
 plausible    prices that no vendor comes near
+literals     secrets that are written out in the file, and others who may read them
 overlaps     rules of prices that may hold for one request
 losses       warnings of prices below their cost, of rules that meet, of addresses that are not found
 """
@@ -42,7 +43,7 @@ def _list_losses(config: Config) -> Iterator[Loss]:
 
 
 def _advise() -> Advice:
-    from gateway.extras.advice import mistaken, other_names, plausible
+    from gateway.extras.advice import literals, mistaken, other_names, plausible
 
     return Advice(
         guess=other_names.guess,
@@ -52,6 +53,8 @@ def _advise() -> Advice:
         judge_model=plausible.judge_model,
         judge_dollars=plausible.judge_dollars,
         list_warnings=_list_warnings,
+        find_literals=literals.find_literals,
+        warn_of_literals=literals.warn_of_literals,
         list_losses=_list_losses,
     )
 

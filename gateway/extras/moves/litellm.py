@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.config.reader import looks_secret, quote_key
-from gateway.config.secrets import find_literals
+from gateway.config.secrets import SECRET_HEADER
 from gateway.config.values import headers
 from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import find_dialects
@@ -302,7 +302,7 @@ def _read_headers(draft: Draft, model: str, params: Json) -> dict[str, str]:
         except ValueError as error:
             draft.note(shown, str(error), model)
             continue
-        if looks_secret(str(name)) or find_literals({"providers": {"": {"headers": one}}}):
+        if SECRET_HEADER.search(str(name)) or any(map(looks_secret, (str(name), read_text(value)))):
             why = "may be a secret, so its value is not copied: write it as one of the `headers`"
             draft.note(shown, why, model)
         else:

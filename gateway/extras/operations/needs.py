@@ -11,8 +11,7 @@ from gateway.admin.fields import name_node
 from gateway.api.state import Gateway
 from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_installed, find_version
 from gateway.base.times import DAY_MS, format_moment
-from gateway.config.doubts import list_warnings
-from gateway.config.load import find_digest
+from gateway.config.load import find_digest, list_warnings
 from gateway.config.records import Config
 from gateway.extension import find_advice
 from gateway.extras.observations.records import UpstreamView

@@ -32,8 +32,7 @@ from typing import Final
 from gateway.api.state import Gateway
 from gateway.base.times import unix_ms
 from gateway.base.turns import spawn
-from gateway.config.doubts import list_warnings
-from gateway.config.load import load_config
+from gateway.config.load import list_warnings, load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
 from gateway.extension import find_tables

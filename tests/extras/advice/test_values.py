@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.doubts import list_warnings
-from gateway.config.load import load_config
+from gateway.config.load import list_warnings, load_config
 from gateway.config.reader import ConfigError
 from tests.config.test_values import check_said, read_texts
 from tests.support.rows import told_together

@@ -12,6 +12,7 @@ from gateway.config.load import load_config
 from gateway.extras.alerts.records import AlertKind
 from gateway.extras.alerts.settings import Alerts
 from tests.documents import EXTRAS
+from tests.support.extras import need_extra
 from tests.support.settings import load, refusal
 from tests.support.stand_in import URL, stand_in
 
@@ -26,6 +27,7 @@ LITERALS: Final = {
 }
 
 
+@need_extra("advice")
 @pytest.mark.parametrize("toml", LITERALS)
 def test_a_secret_that_is_written_out_is_named(tmp_path: Path, toml: str) -> None:
     config = load(tmp_path, f"[alerts]\n{toml}", {"S": "s", "W": "https://h.test/gateway"})

@@ -13,6 +13,7 @@ from tests.support.rows import each_row
 from tests.support.settings import OPENAI, load
 
 
+@need_extra("advice")
 @each_row(
     ("command", "literals"),
     [
