@@ -150,7 +150,7 @@ def account_credit(
     """Add money to an account's balance."""
     books = command.open_books()
     entry = books.entries.credit(name, amount, note=note or "", idempotency_key=idempotency_key)
-    _tell_entry(command, entry)
+    tell_entry(command, entry)
 
 
 @verb(
@@ -179,7 +179,7 @@ def account_correct(
     entry = books.entries.correct(
         name, amount, note=note, request_id=request, idempotency_key=idempotency_key
     )
-    _tell_entry(command, entry)
+    tell_entry(command, entry)
 
 
 @verb("account suspend", "account suspend alice", _NAME)
@@ -200,30 +200,13 @@ def account_resume(command: Command, name: str) -> None:
     _tell_account(command, command.open_books().accounts.resume(name), "resumed")
 
 
-@verb(
-    "refund",
-    'refund req_0123456789abcdef --note "the answer was cut off"',
-    'refund req_0123456789abcdef 0.25 --note "half of it was wrong"',
-    arg("request", "REQUEST", "the id of the request, as `calls` lists it"),
-    arg(
-        "amount", read.amount_above_zero, "how much (default: what is left of its cost)", nargs="?"
-    ),
-    arg("--note", "TEXT", "the reason, kept with the entry", required=True),
-    flag("--force", "give back more than it cost"),
-)
-def refund(command: Command, request: str, amount: int | None, *, note: str, force: bool) -> None:
-    """Give back what a request cost, or a part of it. The same amount is given back once."""
-    entry = command.open_books().entries.refund(request, amount, note=note, force=force)
-    _tell_entry(command, entry)
-
-
 def _tell_account(command: Command, account: AccountView, done: str) -> None:
     command.show(views.ACCOUNT.describe(account))
     balance = command.format_money(account.balance_nano)
     command.say(f"Account {account.name} {done}; its balance is {balance}.")
 
 
-def _tell_entry(command: Command, entry: EntryView) -> None:
+def tell_entry(command: Command, entry: EntryView) -> None:
     command.show(views.ENTRY.describe(entry))
     amount = format_amount(entry.amount_nano)
     if entry.is_repeated:

@@ -23,7 +23,7 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 """The function of a verb, see `Verb.run`."""
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
-    "accounts": ("account", "refund"),
+    "accounts": ("account",),
     "books": ("audit", "backup", "receipt"),
     "check": ("check",),
     "keys": ("key", "budget"),
@@ -46,7 +46,6 @@ WORDS: Final[Mapping[str, str]] = {
         f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
     ),
     "receipt": "Show how one call ended, what it used, and what it cost.",
-    "refund": "Give back what a request cost, or a part of it, once.",
 }
 """Summaries of the verbs' first words, in the order of the help; those of extras follow."""
 DEFAULT: Final = "serve"

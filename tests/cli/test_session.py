@@ -39,6 +39,7 @@ USED: Final = {
     "adopted": "moves",
     "advised": "summary",
     "minutes": "summary",
+    "refunds": "observations",
     "units": "units",
 }
 """Another extra that a session needs, if it does."""
@@ -48,7 +49,10 @@ SESSIONS: Final = {
     for path in folder.glob("sessions/*.txt")
     if USED.get(path.stem, "") in {"", *find_extras()}
 }
-SEEDS: Final = {"calls": "serve", "receipts": "serve", "refusals": "refuse", "refused": "refuse"}
+SEEDS: Final = {
+    **dict.fromkeys(("calls", "receipts", "refunds"), "serve"),
+    **dict.fromkeys(("refusals", "refused"), "refuse"),
+}
 """Sessions that begin with requests, and what makes these: sessions of extras that count them."""
 
 

@@ -77,7 +77,7 @@ def _tell_routes() -> object:
 
 
 EXTRA = Extra(
-    needs=("observations", "operations", "reports", "signins", "spreadsheets"),
+    needs=("observations", "operations", "refunding", "reports", "signins", "spreadsheets"),
     tables={"console": Table(_find_settings, finish=_finish)},
     start=_start,
     first_start=_first_start,

@@ -27,6 +27,7 @@ from gateway.extras.console.routes import (
 )
 from gateway.extras.console.session import require_fresh
 from gateway.extras.operations.overview import PERIODS
+from gateway.extras.refunding.book import RefundBook
 from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.ranks import AccountOrder, RankBook
 from gateway.extras.reports.usage import UsageBook
@@ -164,7 +165,7 @@ def refund_call(books: Books, request: ConsoleRequest) -> Answer:
         request_id = fields.need_text("request_id").strip()
         amount_nano = fields.need_amount_nano("amount") if fields.has("amount") else None
         note, force = fields.need_text("note").strip(), fields.boolean("force") or False
-    entry = books.entries.refund(request_id, amount_nano, note=note, force=force)
+    entry = RefundBook(books).give_back(request_id, amount_nano, note=note, force=force)
     if entry.is_repeated:
         given = format_amount(entry.amount_nano)
         raise Conflict(f"{given} of this call was given back before")

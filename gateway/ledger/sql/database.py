@@ -4,7 +4,7 @@ The statements of this folder are written in the SQL that both databases underst
 or `:name`. Rows may come as one JSON array, by `json_group_array(json_array(...))`; a list is passed as
 JSON and read by `SELECT CAST(value AS BIGINT) FROM json_each(:ids)`. Booleans are 0 or 1, and a subquery
 in FROM has a name. `postgres.adapters` translates what PostgreSQL writes differently. Statements without
-substitutions are in a script beside their module, such as `entries.sql`.
+substitutions are in a script beside their module, such as `rows.sql`.
 
 The books' connection is synchronous, and each change is a short transaction of its own. The command line
 uses it beside the gateways that serve, and the console uses it inside one. So every change is also

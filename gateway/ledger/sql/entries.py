@@ -17,7 +17,7 @@ from gateway.ledger.records import (
     NotFound,
     Refused,
 )
-from gateway.ledger.sql.database import Part, join_parts, read_script
+from gateway.ledger.sql.database import Part
 from gateway.ledger.sql.rows import FILED_ENTRIES, Draft, post_entry
 
 _ACTIONS: Final[Mapping[EntryKind, str]] = {
@@ -26,7 +26,6 @@ _ACTIONS: Final[Mapping[EntryKind, str]] = {
     "code": "code.redeem",
     "card": "order.pay",
 }
-_SQL: Final = read_script(__file__)
 _ENTRIES: Final = """
     SELECT entries.id, accounts.name, kind, amount_nano, balance_after_nano, request_id, note,
         entries.created_ms
@@ -82,46 +81,6 @@ class EntryBook(Part):
             request_id=request_id,
         )
 
-    def refund(
-        self, request_id: str, amount_nano: int | None = None, *, note: str, force: bool = False
-    ) -> EntryView:
-        """Refund the cost of a request or a part of it; by default all that was not refunded yet.
-
-        The same amount of a request is refunded once: a repeated call returns the first entry. Raises
-        Refused above the rest, unless forced.
-        """
-        checks.require_text("the note of a refund", note, checks.MAX_NOTE_CHARS, "note")
-        with self._database.changing():
-            account, account_id, cost_nano = self._read_cost(request_id)
-            left_nano = cost_nano - join_parts(
-                *self._database.read_one(_SQL["given back"], (request_id,))
-            )
-            is_rest = amount_nano is None and 0 < left_nano < cost_nano
-            if amount_nano is None:
-                # A repeated call finds no rest, but the first call's entry.
-                amount_nano = left_nano if left_nano > 0 else cost_nano
-            key = f"refund {request_id} {amount_nano}"
-            if is_rest:  # as much may have been given back before
-                key += f" after {cost_nano - left_nano}"
-            earlier = self._find_by_idempotency_key(account_id, key)
-            if earlier is not None:
-                return replace(earlier, is_repeated=True)
-            checks.require_credit(amount_nano)
-            if amount_nano > left_nano and not force:
-                raise Refused(
-                    f"request '{request_id}' cost {format_amount(cost_nano)}, of which"
-                    f" {format_amount(max(left_nano, 0))} is left to give back; more needs to be forced",
-                    field="amount",
-                )
-            return self.post(
-                account,
-                "correction",
-                amount_nano,
-                note=note,
-                idempotency_key=key,
-                request_id=request_id,
-            )
-
     def post(
         self,
         account: str,
@@ -144,7 +103,7 @@ class EntryBook(Part):
             now_ms = self._database.clock()
             draft = Draft(owner.id, kind, amount_nano, now_ms, request_id, idempotency_key, note)
             # Before all checks: a repeated call is answered as the first, whatever has changed since.
-            earlier = self._find_by_idempotency_key(owner.id, idempotency_key)
+            earlier = self.find_repeated(owner.id, idempotency_key)
             if earlier is not None:
                 return _require_same(earlier, draft)
             _require_room(owner, amount_nano)
@@ -166,21 +125,12 @@ class EntryBook(Part):
             )
         ]
 
-    def _find_by_idempotency_key(self, account_id: int, key: str | None) -> EntryView | None:
+    def find_repeated(self, account_id: int, key: str | None) -> EntryView | None:
+        """Return the entry that has an idempotency key."""
         if key is None:
             return None
         row = self._database.read_one(_IDEMPOTENT_ENTRY, (account_id, key))
         return None if row is None else EntryView(*row)
-
-    def _read_cost(self, request_id: str) -> tuple[str, int, int]:
-        """Return name and id of a request's account, and what it was charged. Raises NotFound, Refused."""
-        missing = NotFound(f"there is no request '{request_id}'", field="request_id")
-        name, account_id, cost_nano = self._database.require_one(
-            _SQL["cost"], (request_id,), missing
-        )
-        if cost_nano == 0:
-            raise Refused(f"request '{request_id}' cost nothing, so there is nothing to give back")
-        return name, account_id, cost_nano
 
     def _require_request(self, account: AccountView, request_id: str | None) -> None:
         if request_id is None:

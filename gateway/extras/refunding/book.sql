@@ -1,4 +1,4 @@
--- Statements of `entries`.
+-- Statements of `book`.
 
 --: cost
 SELECT accounts.name, account_id, cost_nano
