@@ -53,34 +53,21 @@ _ONE_BY_ONE: Final = "send each request by itself, as POST /v1/chat/completions 
 _WITHIN: Final = "send the content within a request, as POST /v1/chat/completions or /v1/messages"
 
 UNSERVED: Final = {
-    "/v1/edits": _CHAT,
-    "/v1/engines": _CHAT,
+    **dict.fromkeys(("/v1/edits", "/v1/engines"), _CHAT),
     "/v1/chat/completions/...": f"completions are not stored here; {_CHAT}",
     "/v1/complete": "use POST /v1/messages",
     "/v1/messages/batches": "send each request by itself, as POST /v1/messages",
     "/v1/messages/...": "use POST /v1/messages",
-    "/v1/assistants": _CHAT,
-    "/v1/conversations": _CHAT,
-    "/v1/threads": _CHAT,
+    **dict.fromkeys(("/v1/assistants", "/v1/conversations", "/v1/threads"), _CHAT),
     "/v1/batches": _ONE_BY_ONE,
-    "/v1/containers": _WITHIN,
-    "/v1/files": _WITHIN,
-    "/v1/skills": _WITHIN,
-    "/v1/uploads": _WITHIN,
-    "/v1/vector_stores": _WITHIN,
+    **dict.fromkeys(
+        ("/v1/containers", "/v1/files", "/v1/skills", "/v1/uploads", "/v1/vector_stores"), _WITHIN
+    ),
     **dict.fromkeys(
         (
-            "/v1/audio/translations",
-            "/v1/chatkit",
-            "/v1/evals",
-            "/v1/fine_tuning",
-            "/v1/images/edits",
-            "/v1/images/variations",
-            "/v1/moderations",
-            "/v1/organization",
-            "/v1/organizations",
-            "/v1/realtime",
-            "/v1/videos",
+            *("/v1/audio/translations", "/v1/chatkit", "/v1/evals", "/v1/fine_tuning"),
+            *("/v1/images/edits", "/v1/images/variations", "/v1/moderations", "/v1/organization"),
+            *("/v1/organizations", "/v1/realtime", "/v1/videos"),
         ),
         "",
     ),

@@ -24,26 +24,9 @@ MAX_MODEL_ID_CHARS: Final = 200
 """Characters of a model's id, which is in each log line and in each row of the ledger."""
 
 RESERVED_HEADERS: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "x-api-key",
-    }
+    {"accept", "accept-encoding", "authorization", "connection", "content-encoding"}
+    | {"content-length", "content-type", "cookie", "expect", "host", "keep-alive", "te", "trailer"}
+    | {"proxy-authorization", "proxy-connection", "transfer-encoding", "upgrade", "x-api-key"}
 )
 """Headers that the gateway sets itself, or that would break the framing of its requests."""
 

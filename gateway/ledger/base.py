@@ -145,22 +145,14 @@ class Settlement:
 
 
 PENDING: Final[Mapping[str, int | str | None]] = {
-    "state": "pending",
-    "provider": None,
-    "attempts": 0,
-    "outcome": "pending",
-    "status": None,
-    "input_tokens": 0,
-    "cached_input_tokens": 0,
-    "cache_write_tokens": 0,
-    "cache_write_1h_tokens": 0,
-    "output_tokens": 0,
-    "extras": None,
-    "cost_nano": 0,
-    "estimated": 0,
-    "first_byte_ms": None,
-    "provider_cost_nano": None,
-    "reported_cost_nano": None,
+    **dict.fromkeys(("state", "outcome"), "pending"),
+    **dict.fromkeys(
+        ("attempts", "input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens"),
+        0,
+    ),
+    **dict.fromkeys(("cache_write_1h_tokens", "cost_nano", "estimated"), 0),
+    **dict.fromkeys(("provider", "status", "extras", "first_byte_ms")),
+    **dict.fromkeys(("provider_cost_nano", "reported_cost_nano")),
 }
 """The columns of a request that `write_end` sets, and their values until then; the hold has the provider."""
 

@@ -99,40 +99,18 @@ class OutcomeWords:
     sentence: str
 
 
-OUTCOME_WORDS: Final[Mapping[Outcome, OutcomeWords]] = MappingProxyType(
-    {
-        "pending": OutcomeWords(None, "in flight", "The call is in flight."),
-        "complete": OutcomeWords("upstream", "done", "The reply is complete."),
-        "caller_left": OutcomeWords("caller", "caller left", "The caller left before the end."),
-        "upstream_error": OutcomeWords(
-            "upstream", "provider failed", "The provider failed, refused the call or broke off."
-        ),
-        "upstream_timeout": OutcomeWords(
-            "gateway",
-            "provider too slow",
-            "The gateway ended the call, because the provider was too slow.",
-        ),
-        "rejected": OutcomeWords(
-            "upstream", "rejected", "The provider rejected the request: it found fault with it."
-        ),
-        "ledger_error": OutcomeWords(
-            "gateway",
-            "not recorded",
-            "The gateway could not record the charge, so it kept the reply back.",
-        ),
-        "shutdown": OutcomeWords(
-            "gateway", "gateway stopped", "The gateway was stopped before the end."
-        ),
-        "internal_error": OutcomeWords(
-            "gateway",
-            "gateway failed",
-            "The gateway failed by a fault of its own; its log says more under the request id.",
-        ),
-        "interrupted": OutcomeWords(
-            "gateway", "interrupted", "The gateway died during the call; it charged nothing for it."
-        ),
-    }
-)
+OUTCOME_WORDS: Final[Mapping[Outcome, OutcomeWords]] = MappingProxyType({
+    "pending": OutcomeWords(None, "in flight", "The call is in flight."),
+    "complete": OutcomeWords("upstream", "done", "The reply is complete."),
+    "caller_left": OutcomeWords("caller", "caller left", "The caller left before the end."),
+    "upstream_error": OutcomeWords("upstream", "provider failed", "The provider failed, refused the call or broke off."),
+    "upstream_timeout": OutcomeWords("gateway", "provider too slow", "The gateway ended the call, because the provider was too slow."),
+    "rejected": OutcomeWords("upstream", "rejected", "The provider rejected the request: it found fault with it."),
+    "ledger_error": OutcomeWords("gateway", "not recorded", "The gateway could not record the charge, so it kept the reply back."),
+    "shutdown": OutcomeWords("gateway", "gateway stopped", "The gateway was stopped before the end."),
+    "internal_error": OutcomeWords("gateway", "gateway failed", "The gateway failed by a fault of its own; its log says more under the request id."),
+    "interrupted": OutcomeWords("gateway", "interrupted", "The gateway died during the call; it charged nothing for it."),
+})  # fmt: skip
 
 
 def describe_receipt(
