@@ -115,12 +115,6 @@ def _read_entry(text: str) -> IPv4Address | IPv6Address | None:
     return parse_address(text if found is None else found[1] or found[2])
 
 
-def is_trusted(peer: str, networks: Sequence[Network]) -> bool:
-    """Return whether a connection comes from one of the networks; a UNIX socket's does not."""
-    address = parse_address(peer)
-    return address is not None and _is_within(address, networks)
-
-
 def _is_within(address: IPv4Address | IPv6Address, networks: Sequence[Network]) -> bool:
     return any(address in network for network in networks)
 

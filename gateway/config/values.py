@@ -39,20 +39,22 @@ MAX_PORT: Final = 65535
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
-_URL = re.compile(r"[\x21-\x7e]+")
+URL = re.compile(r"[\x21-\x7e]+")
 
 
 def base_url(value: object) -> str:
     """Read an http(s) address; a trailing slash is removed."""
     # Parsers disagree on a backslash: to some it is a slash, which ends the host.
-    if not isinstance(value, str) or not _URL.fullmatch(value) or "\\" in value:
+    if not isinstance(value, str) or not URL.fullmatch(value) or "\\" in value:
         raise ValueError('must be an address such as "https://api.example.com/v1"')
     if "@" in value or "?" in value or "#" in value:
         raise ValueError(
             "must have no user name, password, query or fragment; use api_key or headers"
         )
-    parts = _split(value, f"must be an address with a valid host and port, not {show(value)}")
-    if not _has_host(parts, "http", "https"):
+    parts = split_address(
+        value, f"must be an address with a valid host and port, not {show(value)}"
+    )
+    if not has_host(parts, "http", "https"):
         raise ValueError(f"must begin with http:// or https:// and a host, not {show(value)}")
     return value.rstrip("/")
 
@@ -73,23 +75,13 @@ def duration(value: object) -> int:
 def check_proxy(value: str) -> None:
     """Raise ValueError if the value is not a proxy's address."""
     problem = 'must be an address such as "http://user:password@proxy.example.com:3128"'
-    parts = _split(value, problem)
+    parts = split_address(value, problem)
     extra = parts.path.rstrip("/") or parts.query or parts.fragment
-    if not parts.port or not _has_host(parts, "http") or extra:
+    if not parts.port or not has_host(parts, "http") or extra:
         raise ValueError(problem)
 
 
-def check_webhook(value: str) -> None:
-    """Raise ValueError if the value is not a webhook's address, which may have a query."""
-    problem = 'must be an address such as "https://hooks.example.com/gateway"'
-    parts = _split(value, problem)
-    if not _URL.fullmatch(value) or "\\" in value or "@" in parts.netloc or parts.fragment:
-        raise ValueError(f"{problem}, without a user name, password or fragment")
-    if not _has_host(parts, "http", "https"):
-        raise ValueError(problem)
-
-
-def _split(value: str, problem: str) -> SplitResult:
+def split_address(value: str, problem: str) -> SplitResult:
     """Split an address. Raises ValueError with the problem if its host or port is malformed."""
     try:
         parts = urlsplit(value)
@@ -99,7 +91,7 @@ def _split(value: str, problem: str) -> SplitResult:
     return parts
 
 
-def _has_host(parts: SplitResult, *schemes: str) -> bool:
+def has_host(parts: SplitResult, *schemes: str) -> bool:
     """Return whether an address has one of the schemes and a host that DNS could resolve."""
     host = parts.hostname or ""
     try:

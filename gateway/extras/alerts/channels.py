@@ -23,7 +23,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway.base import deadlines
 from gateway.base.tls import describe_tls
-from gateway.config.values import check_webhook
+from gateway.extras.alerts.settings import check_webhook
 from gateway.extras.commands import running
 from gateway.upstream.dial import make_tls
 from gateway.upstream.resolver import Resolver

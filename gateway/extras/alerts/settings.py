@@ -11,7 +11,6 @@ from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Setting, looks_secret
 from gateway.config.secrets import ReadTable, is_literal, resolve
-from gateway.config.values import check_webhook
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +83,13 @@ def find_literals(table: Mapping[str, object]) -> list[str]:
         "command": isinstance(words, list) and any(map(looks_secret, words)),
     }
     return [key for key, is_shown in shown.items() if is_shown]
+
+
+def check_webhook(value: str) -> None:
+    """Raise ValueError if the value is not a webhook's address, which may have a query."""
+    problem = 'must be an address such as "https://hooks.example.com/gateway"'
+    parts = values.split_address(value, problem)
+    if not values.URL.fullmatch(value) or "\\" in value or "@" in parts.netloc or parts.fragment:
+        raise ValueError(f"{problem}, without a user name, password or fragment")
+    if not values.has_host(parts, "http", "https"):
+        raise ValueError(problem)

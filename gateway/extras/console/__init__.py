@@ -22,7 +22,7 @@ The handlers of the API, by subject. console-api.md has all routes.
 
     session     sign in, sign out, who is signed in; the people who sign in to an account
     overview    the overview of an account
-    keys        the signed-in account's keys, and budgets that keys share
+    keys        the signed-in account's keys, and budgets that keys share; key_pages has the keys of an account
     calls       one's requests to models
     usage       usage by day, hour, model or key; the models
     settings    one's password, one-time codes and sessions

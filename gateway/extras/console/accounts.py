@@ -15,6 +15,7 @@ from gateway.base.money import describe_amount, format_amount
 from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.errors import ConsoleError, invalid_field, not_for_token, phrase
 from gateway.extras.console.fields import read_id
+from gateway.extras.console.key_pages import KeyPages
 from gateway.extras.console.keys import make_describer
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import (
@@ -238,7 +239,7 @@ def _describe_detail(books: Books, account_id: int) -> dict[str, object]:
 def _list_keys(books: Books, account_id: int) -> list[KeyView]:
     """Return the keys that have not ended, then those that have; the newest first in each group."""
     now_ms = books.clock()
-    _, live = books.keys.read_page(account_id, live_at_ms=now_ms, after=None, limit=MAX_KEYS)
-    _, newest = books.keys.read_page(account_id, live_at_ms=None, after=None, limit=MAX_KEYS)
+    _, live = KeyPages(books).read_page(account_id, live_at_ms=now_ms, after=None, limit=MAX_KEYS)
+    _, newest = KeyPages(books).read_page(account_id, live_at_ms=None, after=None, limit=MAX_KEYS)
     known = {key.id for key in live}
     return [*live, *(key for key in newest if key.id not in known)][:MAX_KEYS]

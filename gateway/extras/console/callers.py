@@ -9,13 +9,14 @@ which the Host header tells.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from aiohttp import hdrs, web
 
 from gateway.api.call import Call
-from gateway.base.addresses import is_trusted
+from gateway.base.addresses import Network, parse_address
 from gateway.config.records import Config, Server
 from gateway.extras.console.additions import find_credentials
 from gateway.extras.console.errors import ConsoleError, too_many_changes
@@ -161,3 +162,9 @@ def nobody(call: Call) -> Actor:
 
 def read_own_origins(http: web.Request, server: Server) -> frozenset[str]:
     return find_own_origins(server, find_local(http))
+
+
+def is_trusted(peer: str, networks: Sequence[Network]) -> bool:
+    """Return whether a connection comes from one of the networks; a UNIX socket's does not."""
+    address = parse_address(peer)
+    return address is not None and any(address in one for one in networks)

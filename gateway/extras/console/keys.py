@@ -15,6 +15,7 @@ from gateway.base.money import describe_amount
 from gateway.base.times import DAY_MS
 from gateway.extras.console.errors import ConsoleError, invalid_field
 from gateway.extras.console.fields import Fields, read_id
+from gateway.extras.console.key_pages import KeyPages
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.extras.reports.usage import UsageBook
@@ -42,12 +43,12 @@ def list_keys(books: Books, request: ConsoleRequest) -> Answer:
     account_id, locate = request.account.id, attrgetter("created_ms", "id")
     describe = make_describer(books, account_id)
     if order == "newest":
-        count, found = books.keys.read_page(
+        count, found = KeyPages(books).read_page(
             account_id, live_at_ms=live_at_ms, after=page.after, limit=page.wanted
         )
         return page.answer("keys", found, describe, locate, count=count)
     with books.snapshot():
-        count, found = books.keys.read_page(
+        count, found = KeyPages(books).read_page(
             account_id, live_at_ms=live_at_ms, after=None, limit=MAX_INTEGER
         )
         today = books.clock() // DAY_MS
@@ -118,7 +119,7 @@ def add_key(books: Books, request: ConsoleRequest) -> Answer:
     request.refuse_operators(account)
     changes, own = _read_changes(request)
     # One row, as only the count is wanted.
-    live, _ = books.keys.read_page(account.id, live_at_ms=books.clock(), after=None, limit=1)
+    live, _ = KeyPages(books).read_page(account.id, live_at_ms=books.clock(), after=None, limit=1)
     if live >= MAX_LIVE_KEYS:
         message = (
             f"The account has {MAX_LIVE_KEYS:,} live keys already. Revoke those it does not need."

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from gateway.base.times import DAY_MS
 from gateway.extras.reports.records import CallFilter
-from gateway.ledger.sql.database import Value, write_rows
+from gateway.ledger.sql.database import Value
 
 LAST_MS: Final = 3_000_000 * DAY_MS
 """Later than the year 9999, the last that filters accept."""
@@ -77,6 +77,15 @@ _CALL: Final = f"""
 _COLUMNS: Final = 20
 """Columns of `_CALL`, which `write_rows` has to name."""
 IN_RANGE: Final = "AND {id} >= :low AND {id} < :high"
+
+
+def write_rows(sql: str, columns: int) -> str:
+    """Write a statement that gives the rows of another one as one JSON array."""
+    names = ", ".join(f"c{number}" for number in range(columns))
+    rows = f"json_group_array(json_array({names}))"
+    return f"WITH found ({names}) AS ({sql}) SELECT {rows} FROM found"  # noqa: S608
+
+
 ONE: Final = write_rows(
     f"""
     {_CALL.format(source="requests", first="requests.id = :id")}

@@ -123,13 +123,6 @@ def read_script(module: str, name: str = "") -> dict[str, str]:
     return {text.strip().replace("\n--:", "")[4:]: sql for text, sql in _STATEMENT.findall(script)}
 
 
-def write_rows(sql: str, columns: int) -> str:
-    """Write a statement that gives the rows of another one as one JSON array."""
-    names = ", ".join(f"c{number}" for number in range(columns))
-    rows = f"json_group_array(json_array({names}))"
-    return f"WITH found ({names}) AS ({sql}) SELECT {rows} FROM found"  # noqa: S608
-
-
 def count_rows(connection: Connection, tables: Iterable[str]) -> int:
     """Count the rows of tables together, for the progress of reading them."""
     counts = " + ".join(f"(SELECT count(*) FROM {table})" for table in tables)  # noqa: S608 - its own names

@@ -16,7 +16,6 @@ from gateway.ledger.key_records import KeyChanges, KeyStatus, KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
 from gateway.ledger.sql.budgets import BudgetBook, describe_allowance
 from gateway.ledger.sql.database import (
-    KEY_LIVES,
     KEY_TERMS,
     Database,
     KeyTermsColumns,
@@ -27,7 +26,7 @@ from gateway.ledger.sql.database import (
 )
 from gateway.ledger.sql.rows import BUDGET_COLUMNS, BudgetColumns, read_budget
 
-_EACH_KEY: Final = f"""
+EACH_KEY: Final = f"""
     SELECT keys.id, accounts.name, keys.last4, origins.spent_nano, keys.created_ms,
         keys.revoked_ms, keys.last_used_ms, keys.replaced_by, {BUDGET_COLUMNS}, {KEY_TERMS}
     FROM keys JOIN keys AS origins ON origins.id = keys.origin_id
@@ -38,17 +37,10 @@ KeyColumns = tuple[
     str, str, str, int, int, int | None, int | None, str | None, *BudgetColumns, *KeyTermsColumns
 ]
 _KEYS: Final = (
-    _EACH_KEY + " WHERE accounts.name = coalesce(?, accounts.name)"
+    EACH_KEY + " WHERE accounts.name = coalesce(?, accounts.name)"
     " ORDER BY accounts.name, keys.created_ms, keys.id"
 )
-_KEY: Final = _EACH_KEY + " WHERE keys.id = ? AND keys.account_id = coalesce(?, keys.account_id)"
-_KEYS_OF: Final = f" WHERE keys.account_id = :account AND (:now IS NULL OR ({KEY_LIVES}))"
-_KEY_PAGE: Final = (
-    _EACH_KEY + _KEYS_OF + " AND (:ms IS NULL OR (keys.created_ms, keys.id) < (:ms, :id))"
-    " ORDER BY keys.created_ms DESC, keys.id DESC LIMIT :limit"
-)
-_EVERY_KEY: Final = "SELECT count(*) FROM keys"
-_COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
+_KEY: Final = EACH_KEY + " WHERE keys.id = ? AND keys.account_id = coalesce(?, keys.account_id)"
 _OF_DIGEST: Final = """
     SELECT accounts.name, keys.id FROM keys JOIN accounts ON accounts.id = keys.account_id
     WHERE keys.digest = ?
@@ -72,11 +64,13 @@ class KeyBook(Part):
         """Return all keys, or those of an account; by account, the oldest first."""
         if account is not None:
             account = self._database.read_account(account).name
-        return [self._view(row) for row in self._database.fetch(_KEYS, (account,))]
+        now_ms = self._database.clock()
+        return [view_key(row, now_ms) for row in self._database.fetch(_KEYS, (account,))]
 
     def read(self, key_id: str, *, account_id: int | None = None) -> KeyView:
         missing = NotFound(f"there is no key '{key_id}'")
-        return self._view(self._database.require_one(_KEY, (key_id, account_id), missing))
+        row = self._database.require_one(_KEY, (key_id, account_id), missing)
+        return view_key(row, self._database.clock())
 
     def find_id(self, word: str) -> str:
         """Return the id of the key that `word` names: its id, or the name that it alone has.
@@ -108,24 +102,6 @@ class KeyBook(Part):
         raise Refused(
             f"{len(found)} keys are named '{word}'; give the id of one: {', '.join(listed)}"
         )
-
-    def read_page(
-        self,
-        account_id: int,
-        *,
-        live_at_ms: int | None,
-        after: tuple[str | int, ...] | None,
-        limit: int,
-    ) -> tuple[int, list[KeyView]]:
-        """Return how many keys there are, and those behind `after`, the newest first.
-
-        `after` is (created_ms, id). Keys that have ended by `live_at_ms` are left out.
-        """
-        where = {"account": account_id, "now": live_at_ms}
-        created_ms, key_id = after or (None, None)
-        page = {**where, "ms": created_ms, "id": key_id, "limit": limit}
-        total = self._database.read_number(_COUNT_KEYS, where)
-        return total, [self._view(row) for row in self._database.fetch(_KEY_PAGE, page)]
 
     def find_owner(self, digest: bytes) -> tuple[str, str] | None:
         """Return the account and the id of a key, which may have ended; None if there is no such key."""
@@ -254,13 +230,12 @@ class KeyBook(Part):
     def _note(self, action: str, key: KeyView, detail: str) -> None:
         self._database.note(action, account=key.account, target=key.id, detail=detail)
 
-    def _view(self, row: KeyColumns) -> KeyView:
-        terms = read_key_terms(row[15:])
-        budget = None
-        if terms.budget_id is not None:
-            budget = read_budget(row[8:15]).show(self._database.clock())
-        key_id, account, last4 = row[:3]
-        return KeyView(key_id, account, ids.display(last4, key_id), terms, *row[3:8], budget=budget)
+
+def view_key(row: KeyColumns, now_ms: int) -> KeyView:
+    terms = read_key_terms(row[15:])
+    budget = None if terms.budget_id is None else read_budget(row[8:15]).show(now_ms)
+    key_id, account, last4 = row[:3]
+    return KeyView(key_id, account, ids.display(last4, key_id), terms, *row[3:8], budget=budget)
 
 
 def _describe_edit(changes: KeyChanges) -> list[str]:

@@ -14,7 +14,7 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from gateway.base import addresses
-from gateway.extras.console import routes
+from gateway.extras.console import callers, routes
 from gateway.extras.console.errors import ConsoleError
 from gateway.extras.console.fields import Fields, Query
 from gateway.extras.console.lists import Page, read_page
@@ -54,7 +54,7 @@ def find_address(remote: str, x_forwarded_for: list[str], forwarded: Sequence[st
 
 
 def is_trusted(peer: str) -> bool:
-    return addresses.is_trusted(peer, PROXIES)
+    return callers.is_trusted(peer, PROXIES)
 
 
 def _tell(error: ConsoleError) -> str:

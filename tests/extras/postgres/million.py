@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.base.times import DAY_MS
+from gateway.extras.console.key_pages import KeyPages
 from gateway.extras.observations.book import ObservationBook
 from gateway.extras.operations.events import EventFilter, EventLog
 from gateway.extras.postgres.books import PostgresBooks
@@ -116,7 +117,7 @@ def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable
         ),
         "pending": books.receipts.measure_pending,
         "one call": partial(_read_one, books, account),
-        "keys, a page": lambda: books.keys.read_page(
+        "keys, a page": lambda: KeyPages(books).read_page(
             account, live_at_ms=None, after=None, limit=51
         ),
         "events": partial(_search_events, books, None),
