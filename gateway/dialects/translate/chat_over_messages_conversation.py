@@ -22,6 +22,10 @@ _MEDIA_TYPES: Final = {
     "image/jpg": "image/jpeg",
 }
 """The pictures that the upstream takes; `image/jpg` is a common slip."""
+_PICTURES: Final = {
+    "/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp",
+}  # fmt: skip
+"""What base64 of each begins with. The upstream refuses a picture that is told as another, which others take."""
 _PDF: Final = "application/pdf"
 _PDF_BEGIN: Final = "JVBERi"
 """The base64 of `%PDF`, which identifies a document without a media type."""
@@ -166,7 +170,8 @@ def _translate_image(image: Field) -> Json:
     if is_link(url):
         return {"type": "image", "source": {"type": "url", "url": url}}
     told, data = split_data_url(url)
-    media_type = _MEDIA_TYPES.get(told)
+    found = (kind for begin, kind in _PICTURES.items() if data.startswith(begin))
+    media_type = next(found, _MEDIA_TYPES.get(told)) if told.startswith("image/") else None
     if media_type is None:
         raise field.refuse(
             "This model's provider takes https URLs, and data URLs with base64 of a JPEG, PNG, "
