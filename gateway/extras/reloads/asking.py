@@ -43,6 +43,8 @@ def note(books: Books, reload: Reload, file: str, pid: int) -> None:
     detail = f"{_TAKEN}{reload.words}" if reload.ok else reload.words
     if reload.restart_for:
         detail += f"; a restart is needed for: {', '.join(reload.restart_for)}"
+    # A path in a variable may have bytes that are no UTF-8.
+    detail = detail.encode("utf-8", "backslashreplace").decode()
     books.events.append(ACTION, target=file, detail=detail, at_ms=reload.at_ms)
 
 

@@ -137,6 +137,9 @@ class Reloader:
                     asking.note(books, result, str(config.path), pid)
         except LedgerError as error:
             log.warning("the reload is not in the log of events: %s", error)
+        except Exception:
+            # A bug must not leave a process that serves deaf to reloads.
+            log.exception("the reload is not in the log of events")
 
 
 MAX_NAMED: Final = 5

@@ -38,6 +38,7 @@ def path(tmp_path: Path) -> Path:
     [
         (1000, True, "done", "done; a restart is needed for: server.port"),
         (1000, False, "a typo", "a typo"),
+        (1000, False, "no file /\udcff", "no file /\\udcff"),
         (-1, True, "done", None),  # it began before, and may have read the file as it was
         (None, True, "", None),
     ],

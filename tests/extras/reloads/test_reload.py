@@ -301,6 +301,23 @@ async def test_a_fault_of_the_gateway_changes_nothing(
     assert event.detail == "the gateway failed to read the file: its log says how"
 
 
+async def test_a_fault_behind_a_reload_ends_no_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "note", mock.Mock(side_effect=RuntimeError("a bug")))
+    make_place(tmp_path)
+    config = load(tmp_path, OPENAI + MODEL_TOML)
+    gateway = make_gateway(config, mock.Mock())
+    reloader = Reloader(gateway, asyncio.Event(), lambda *_: config)
+    running = asyncio.get_running_loop().create_task(reloader.run())
+    for _ in range(2):
+        caplog.clear()
+        reloader.asked.set()
+        await until(lambda: "RuntimeError: a bug" in caplog.text, "its traceback")
+    running.cancel()
+    gateway.close()
+
+
 def find_reload(path: Path) -> EventView | None:
     with open_books(path) as books:
         return books.events.find_last(asking.ACTION)
