@@ -133,7 +133,8 @@ def write_alert(alert: Alert, alert_id: str, account: str | None, now_ms: int) -
         "state": alert.state,
         "subject": alert.subject,
         "account": account,
-        "text": alert.text,
+        # A path in a variable may have bytes that are no UTF-8.
+        "text": alert.text.encode("utf-8", "backslashreplace").decode(),
         "at": format_iso(now_ms),
     }
     return orjson.dumps(body).decode()

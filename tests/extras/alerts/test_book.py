@@ -85,7 +85,7 @@ def test_of_two_that_see_a_balance_fall_one_tells(
 
 
 def test_the_payload_is_one_line_with_these_members() -> None:
-    alert = Alert("budget", "team", "7 1 80", "a\nb", account_id=3)
+    alert = Alert("budget", "team", "7 1 80", "a\nb \udcff", account_id=3)
     body = write_alert(alert, "alert_1", "alice", NOW_MS)
     assert "\n" not in body
     assert json.loads(body) == {
@@ -94,7 +94,7 @@ def test_the_payload_is_one_line_with_these_members() -> None:
         "state": "raised",
         "subject": "team",
         "account": "alice",
-        "text": "a\nb",
+        "text": "a\nb \\udcff",
         "at": "2023-11-14T22:13:20.000Z",
     }
 
