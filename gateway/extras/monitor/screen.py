@@ -10,7 +10,9 @@ import time
 import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from typing import Final, NoReturn, TextIO
+from unicodedata import east_asian_width
 
 from gateway.base.money import NANO, format_amount
 from gateway.base.times import format_iso
@@ -57,7 +59,7 @@ def has_colours(out: TextIO) -> bool:
 
 
 def draw(snapshot: Snapshot, width: int, height: int, *, coloured: bool = False) -> str:
-    """Return at most `height` lines of at most `width` characters."""
+    """Return at most `height` lines of at most `width` columns."""
     at = format_iso(snapshot.at_ms)[:19].replace("T", " ")
     tokens = snapshot.input_tokens + snapshot.output_tokens
     rates = f"calls/s {_per_second(snapshot.calls)}   tokens/s {_per_second(tokens)}   charged/min"
@@ -75,13 +77,19 @@ def draw(snapshot: Snapshot, width: int, height: int, *, coloured: bool = False)
         if shown:
             lines += ["", *render_table(titles, [row for _, row in rows[:shown]]).splitlines()]
             tones += ["", "", *(tone for tone, _ in rows[:shown])]
-    cut = [line[:width] for line in lines[:height]]
+    cut = [_cut(line, width) for line in lines[:height]]
     if coloured:
         cut = [
             f"{tone}{line}{_PLAIN}" if tone else line
             for line, tone in zip(cut, tones, strict=False)
         ]
     return "\n".join(cut)
+
+
+def _cut(line: str, width: int) -> str:
+    """Cut a line that would be wrapped; a wide character, as of Chinese, takes two columns."""
+    ends = accumulate(1 + (east_asian_width(one) in "WF") for one in line)
+    return "".join(one for one, end in zip(line, ends, strict=True) if end <= width)
 
 
 def _per_second(count: int) -> str:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -88,6 +89,11 @@ def test_a_screen_fits_any_terminal() -> None:
         assert max(map(len, lines)) <= 30
         assert height < 5 or len(lines) >= height - 2, "no room is wasted"
     assert "No calls today" in draw(make_snapshot(0), 80, 24)
+
+
+def test_wide_characters_take_two_columns() -> None:
+    snapshot = replace(make_snapshot(), balances=[Balance("阿里云" * 9, 1, 1)])
+    assert draw(snapshot, 48, 30).splitlines()[-1].endswith("  阿里云阿里云")
 
 
 def test_colours_say_what_fails_and_what_is_slow() -> None:
