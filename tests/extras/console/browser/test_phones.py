@@ -19,6 +19,7 @@ from tests.extras.console.browser.past import MODELS_TOML, SEEDS_TOML, find_path
 from tests.extras.console.browser.test_accessible import LARGER_PHONE, MAX_HEIGHT, PAGES
 from tests.extras.console.kit import Console, start_console
 from tests.long.million import ACCOUNT, History, write_history
+from tests.support.fuzz import ALL_EXAMPLES
 from tests.support.served import HOLDER, OPERATOR
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -59,12 +60,12 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 async def test_pages_of_very_many_rows_are_three_screens_high_on_a_phone(
     site: Site, who: str
 ) -> None:
-    """Each is loaded at its address."""
+    """With all examples each is loaded at its address, which takes four times as long."""
     page = await site.open("", who, viewport={"width": LARGER_PHONE, "height": 844})
     heights: dict[str, int] = {}
     for path, title in PAGES[OPERATOR if who == OPERATOR else HOLDER].items():
         with site.witness.expecting(404):
-            await go(page, path)
+            await (go if ALL_EXAMPLES else move)(page, path)
         assert await read_title(page) == title
         heights[path] = await page.evaluate(
             """async () => {

@@ -10,7 +10,7 @@
     holder GET keys | keys.#       any other line is a command of tests/extras/console/test_played.py
       200 1
 
-`open nobody>hers signin#token=SECRET-1` calls the window `hers`, and `window holder` goes back to one.
+`go` moves as by a link. `open nobody>hers signin#token=SECRET-1` calls the window `hers`, and `window holder` goes back to one.
 After the page may come `phone`, for a narrow window, or headers that the browser sends. `expect 401`
 allows error replies with that status, or with none of them again, which the witness minds otherwise.
 The other steps are in `VERBS`. Ids, secrets and times have names. To write what is told anew:
@@ -37,7 +37,7 @@ from tests.extras.console.browser.kit import (
     Site,
     Witness,
     download,
-    go,
+    move,
     read_table,
     settle,
     wait_for_title,
@@ -229,7 +229,7 @@ VERBS: Final[dict[str, Callable[[Stage, str], Awaitable[object]]]] = {
     "open": Stage.open,
     "window": Stage.window,
     "expect": Stage.expect,
-    "go": lambda stage, path: go(stage.page, path.lstrip("/")),
+    "go": lambda stage, path: move(stage.page, path.lstrip("/")),
     "reload": Stage.reload,
     "back": Stage.go_back,
     "leave": lambda stage, _: stage.page.goto("about:blank"),
