@@ -20,7 +20,7 @@ log = logging.getLogger("gateway.connection")
 
 NOT_REUSABLE: Final = frozenset({101, 204})
 """Statuses after which some servers send bytes that belong to no response."""
-SMALL_BYTES: Final = 2 << 10
+AT_ONCE_BYTES: Final = 2 << 10
 """Bytes of a read handled at once: some events. More wait while other connections have their turns."""
 PIECE_BYTES: Final = 128 << 10
 """Bytes handled at a time: most of what comes in one read is one piece, and leaves in one write. A burst of
@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         # A small read must not overtake bytes that wait, or a receiver that asked to wait.
-        if len(data) <= SMALL_BYTES and self.awaits_provider:
+        if len(data) <= AT_ONCE_BYTES and self.awaits_provider:
             self._read(data)
             return
         self._pending += data

@@ -33,7 +33,7 @@ from tests.support.waiting import until
 from tests.upstream.kit import Taker
 
 KEEPALIVE_SECONDS = 60
-PIECE_BYTES, PART_BYTES, SMALL_BYTES, STEP_BYTES = 128 << 10, 8 << 10, 2 << 10, 2 << 10
+PIECE_BYTES, PART_BYTES, AT_ONCE_BYTES, STEP_BYTES = 128 << 10, 8 << 10, 2 << 10, 2 << 10
 MOST_LINES, MOST_TRANSLATED_LINES = 1365, 341
 
 REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\n\r\n{}"
@@ -336,14 +336,14 @@ async def test_bytes_that_wait_have_one_turn_to_come(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Turns, "defer", lambda _, _owner, work: deferred.append(work))
     connection = make_started(wire := Wire(), taker := Taker(), OK + b"\r\n")
     deferred.append(lambda: None)
-    for size in (SMALL_BYTES + 1, 10, PART_BYTES):
+    for size in (AT_ONCE_BYTES + 1, 10, PART_BYTES):
         connection.data_received(bytes(size))
     assert not wire.reads
     assert taker.body == b""
     _, work = deferred
     deferred.clear()
     work()
-    assert len(taker.body) == SMALL_BYTES + 1 + 10 + PART_BYTES
+    assert len(taker.body) == AT_ONCE_BYTES + 1 + 10 + PART_BYTES
     assert wire.reads
     connection.data_received(b"at once")
     assert taker.body.endswith(b"at once")
@@ -354,10 +354,10 @@ async def test_what_came_with_the_end_is_handled_with_it() -> None:
     delivery = await begin_delivery(connection)
     while find_turns().has_time():
         pass
-    connection.data_received(b"x" * (SMALL_BYTES + 1))
+    connection.data_received(b"x" * (AT_ONCE_BYTES + 1))
     connection.connection_lost(None)
     await asyncio.wait_for(delivery, SECONDS)
-    assert len(taker.body) == SMALL_BYTES + 1
+    assert len(taker.body) == AT_ONCE_BYTES + 1
 
 
 def test_a_reply_over_tls_that_was_closed_while_its_receiver_waited_is_whole() -> None:
