@@ -130,7 +130,7 @@ class Queue:
 
     def ripen_all(self) -> None:
         """Queue all lingering rows without starting a round."""
-        self._queue_lonely(self._older + self._fresh)
+        self._queue_unawaited(self._older + self._fresh)
         self._older, self._fresh = [], []
 
     def _ripen(self) -> None:
@@ -142,11 +142,11 @@ class Queue:
         self._older, self._fresh = self._fresh, []
         later = bool(self._older)
         self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen) if later else None
-        self._queue_lonely(ripe)
+        self._queue_unawaited(ripe)
         if len(self.holds) > queued:
             self._wake()
 
-    def _queue_lonely(self, lingering: Iterable[Hold]) -> None:
+    def _queue_unawaited(self, lingering: Iterable[Hold]) -> None:
         # Rows that somebody waits for by now are queued already.
         for hold in lingering:
             if hold.admitted is None and hold.settled is None:
