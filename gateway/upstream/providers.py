@@ -70,10 +70,11 @@ class Breaker:
             return self._open_until - now
         return OPEN_SECONDS if self._probing else 0.0
 
-    def begin(self) -> None:
-        """Note that a request goes out: while the breaker is open it is the probe."""
-        if self.is_open:
-            self._probing = True
+    def begin(self) -> bool:
+        """Note that a request goes out; return whether it is the probe of an open breaker."""
+        is_probe = self.is_open and not self._probing
+        self._probing |= is_probe
+        return is_probe
 
     def fail(self, now: float, *, at_once: bool = False) -> bool:
         """Note that the provider failed; return whether this opened the breaker.
@@ -156,17 +157,22 @@ class ProviderState:
         is_open = any(one.wait_seconds(now) > 0 for one in breakers)
         return is_open or self._rests_until.get(upstream_model, 0.0) > now
 
-    def enter(self, upstream_model: str) -> None:
-        """Count a request that begins. Raises UpstreamUnavailable at `max_concurrency`."""
+    def enter(self, upstream_model: str) -> Sequence[Breaker]:
+        """Count a request that begins; return the breakers whose probe it is, usually none.
+
+        Raises UpstreamUnavailable at `max_concurrency`.
+        """
         if self.config.max_concurrency:
             self._check_room()
         self._load.in_flight += 1
-        if self._breakers:
-            for breaker in self._list_breakers(upstream_model):
-                breaker.begin()
+        if not self._breakers:
+            return ()
+        return [one for one in self._list_breakers(upstream_model) if one.begin()]
 
-    def leave(self, upstream_model: str, error: BaseException | None) -> None:
-        """Count a request that ends; the breakers note how it ended."""
+    def leave(
+        self, upstream_model: str, error: BaseException | None, probed: Sequence[Breaker] = ()
+    ) -> None:
+        """Count a request that ends; the breakers note how it ended. `probed` is what `enter` returned."""
         self._load.in_flight -= 1
         if error is None or isinstance(error, errors.BadRequest):
             # The breaker judges reachability and health, not what callers ask.
@@ -175,7 +181,7 @@ class ProviderState:
             return
         # A caller that leaves, or a shutdown, says nothing about the provider: another probe may be
         # sent.
-        for breaker in self._list_breakers(upstream_model):
+        for breaker in probed:
             breaker.forget()
         if isinstance(error, errors.UpstreamError):
             if error.blame != "nobody":

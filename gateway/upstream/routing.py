@@ -144,12 +144,12 @@ async def try_routes(
     for candidate in candidates:
         provider, upstream_model = candidate.provider, candidate.target.upstream_model
         try:
-            provider.enter(upstream_model)
+            probed = provider.enter(upstream_model)
             try:
                 result = await attempt(candidate)
             # A cancelled request must give back its place and the breaker's probe, too.
             except BaseException as error:
-                provider.leave(upstream_model, error)
+                provider.leave(upstream_model, error, probed)
                 raise
             provider.leave(upstream_model, None)
         except errors.GatewayError as error:

@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -36,7 +37,7 @@ from gateway.base.errors import (
 )
 from gateway.dialects.wire.records import Target
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.providers import ProviderState
+from gateway.upstream.providers import Breaker, ProviderState
 from gateway.upstream.routing import Candidate, Routes, try_routes
 from tests.support import records
 from tests.support.formats import EXCHANGES
@@ -76,6 +77,8 @@ class Scene:
     def __init__(self) -> None:
         self.now = 0.0
         self.providers: dict[str, ProviderState] = {}
+        self.entered: dict[str, deque[Sequence[Breaker]]] = {one: deque() for one in MODELS}
+        """What `enter` returned, by model; whoever entered first leaves first."""
 
     def monotonic(self) -> float:
         return self.now
@@ -135,11 +138,11 @@ class Scene:
 
     def do(self, provider: ProviderState, verb: str, model: str, end: BaseException | None) -> None:
         if verb == "enter":
-            provider.enter(model)
+            self.entered[model].append(provider.enter(model))
         elif verb == "alive":
             provider.note_alive(model)
         elif verb == "leave":
-            provider.leave(model, end)
+            provider.leave(model, end, self.entered[model].popleft())
         else:
             with provider.visit(model):
                 if end is not None:
