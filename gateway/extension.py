@@ -156,6 +156,8 @@ class Advice:
     """Returns the settings of a file that was checked whose secrets are written out in it."""
     warn_of_literals: Callable[[Path, Sequence[str]], str | None] = lambda *_: None
     """Returns a warning if others may read the file with such settings."""
+    note_names: Callable[[Sequence[str], Iterable[str]], Iterable[str]] = lambda *_: ()
+    """Returns notes on the names of new accounts, given those of all: people may take them for others."""
     list_losses: Callable[[Config], Iterable[Loss]] = lambda _: ()
     """Returns those of these warnings that are about a price below its cost."""
 

@@ -13,7 +13,7 @@ from gateway.cli.arguments import render, render_fields
 from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
-from gateway.ledger.checks import find_mixture
+from gateway.extension import find_advice
 from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import AccountView, EntryView, StandingView
 from gateway.ledger.sql.books import Books
@@ -70,12 +70,9 @@ def account_edit(
 
 def warn_of_likeness(command: Command, books: Books, names: Sequence[str]) -> None:
     """Say which new accounts people may take for other ones."""
-    alike = books.accounts.find_alike(names)
-    for name in names:
-        if mixture := find_mixture(name):
-            command.say(f"Note: the name '{name}' mixes letters of {mixture}, which look alike.")
-        elif name in alike:
-            command.say(f"Note: there is an account '{alike[name]}', which looks like '{name}'.")
+    known = (name for name, _ in books.accounts.find_names(None))
+    for note in find_advice().note_names(names, known):
+        command.say(f"Note: {note}")
 
 
 Order = Literal["name", "balance", "lasts"]

@@ -21,8 +21,6 @@ _LIKE: Final = str.maketrans(
     "01lıіιӏсѕуеорορаαтτмԁпгкκвьхχνυһјԛԝ", "oiiiiiicsyeopopaattmdnrkkbbxxvuhjqw"
 )
 """Digits and letters of other scripts that look like these, in small letters."""
-_ALIKE_SCRIPTS: Final = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
-"""Scripts with letters that look the same; their names begin the names of their letters."""
 MAX_NAME_CHARS: Final = 100
 """Characters of a name: it has to fit into a line of a table."""
 MAX_NOTE_CHARS: Final = 500
@@ -70,13 +68,6 @@ def find_likeness(name: str) -> str:
     """Return a text that is the same for names that look alike, though not for all of those."""
     letters = unicodedata.normalize("NFKD", name).casefold().translate(_LIKE)
     return "".join(one for one in letters if not unicodedata.combining(one))
-
-
-def find_mixture(name: str) -> str | None:
-    """Return the scripts of a name that mixes some whose letters look alike, as in "аlice"."""
-    firsts = {unicodedata.name(one, "").partition(" ")[0] for one in name if one.isalpha()}
-    mixed = [one.capitalize() for one in _ALIKE_SCRIPTS if one in firsts]
-    return " and ".join(mixed) if len(mixed) > 1 else None
 
 
 def require_amount(amount_nano: int, field: str = "amount") -> None:

@@ -39,6 +39,7 @@ USED: Final = {
     "adopted": "moves",
     "advised": "summary",
     "minutes": "summary",
+    "people": "advice",
     "refunds": "observations",
     "units": "units",
 }

@@ -8,6 +8,7 @@ mistaken     what stands in the place of a secret, a model's name, an address or
 other_names  what other programs call our keys
 syntax       what was meant by text that is not TOML
 plausible    prices that no vendor comes near
+likeness     names of accounts that people may take for others
 literals     secrets that are written out in the file, and others who may read them
 overlaps     rules of prices that may hold for one request
 losses       warnings of prices below their cost, of rules that meet, of addresses that are not found
@@ -43,7 +44,7 @@ def _list_losses(config: Config) -> Iterator[Loss]:
 
 
 def _advise() -> Advice:
-    from gateway.extras.advice import literals, mistaken, other_names, plausible
+    from gateway.extras.advice import likeness, literals, mistaken, other_names, plausible
 
     return Advice(
         guess=other_names.guess,
@@ -53,6 +54,7 @@ def _advise() -> Advice:
         judge_model=plausible.judge_model,
         judge_dollars=plausible.judge_dollars,
         list_warnings=_list_warnings,
+        note_names=likeness.note_names,
         find_literals=literals.find_literals,
         warn_of_literals=literals.warn_of_literals,
         list_losses=_list_losses,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -76,15 +76,6 @@ class AccountBook(Part):
         sql = "SELECT id FROM accounts WHERE name = ?"
         named = (self._database.name_account(name),)
         return int(self._database.require_one(sql, named, missing)[0])
-
-    def find_alike(self, names: Iterable[str]) -> dict[str, str]:
-        """Return for each of these names another account's that looks like it, if there is one."""
-        alike: defaultdict[str, list[str]] = defaultdict(list)
-        for one, _ in self.find_names(None):
-            alike[checks.find_likeness(one)].append(one)
-        return {
-            name: one for name in names for one in alike[checks.find_likeness(name)] if one != name
-        }
 
     def find_name(self, account_id: int) -> str:
         return self._database.read_account_name(account_id)
