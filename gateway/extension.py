@@ -241,6 +241,13 @@ def find_added(name: str) -> list[object]:
     return [extra.adds[name]() for extra in extras if name in extra.adds]
 
 
+def tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) -> None:
+    """Let extras tell that an audit failed."""
+    for extra in find_extras().values():
+        if extra.tell_mismatch is not None:
+            extra.tell_mismatch(config, text, at_ms, books)
+
+
 def tell_way(name: str, public_url: str | None = None) -> str:
     """Tell callers how to go on, by a name in `WAYS`."""
     found = (one.ways[name] for one in find_extras().values() if name in one.ways)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.base.progress import Progress, ignore
 from gateway.config.records import Config
-from gateway.extension import find_extras
+from gateway.extension import tell_mismatch
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books import Books
 
@@ -15,7 +15,5 @@ def run_audit(books: Books, config: Config, progress: Progress = ignore) -> Audi
     report = books.audit(progress)
     if not report.ok:
         text = f"The audit found that the books do not add up: {len(report.problems)} problems."
-        for extra in find_extras().values():
-            if extra.tell_mismatch is not None:
-                extra.tell_mismatch(config, text, at_ms, books)
+        tell_mismatch(config, text, at_ms, books)
     return report

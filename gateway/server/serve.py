@@ -25,7 +25,7 @@ from gateway.base.times import unix_ms
 from gateway.base.turns import spawn
 from gateway.config.load import list_warnings, warn_of_no_model
 from gateway.config.records import Config
-from gateway.extension import find_advice, find_extras
+from gateway.extension import find_advice, tell_mismatch
 from gateway.ledger.opening import find_schema, open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
@@ -83,7 +83,8 @@ def run(config: Config) -> int:
         # A LedgerError, too, but with a code of its own,
         # for which systemd does not restart the service.
         except LedgerMismatch as error:
-            _tell_mismatch(config, error)
+            # Before the process ends; nobody else would.
+            tell_mismatch(config, f"The gateway did not start: {error}", unix_ms(), None)
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
         except (LedgerError, CannotListen, CannotShow, systemd.BadSocket) as error:
             return _report_failure(manager, error, ExitCode.UNAVAILABLE)
@@ -110,13 +111,6 @@ def _report_failure(manager: systemd.Manager, error: Exception, code: ExitCode) 
     log.error("%s", error)
     manager.notify(f"STATUS={error}")
     return code
-
-
-def _tell_mismatch(config: Config, error: LedgerMismatch) -> None:
-    """Let extras tell before the process ends; nobody else would."""
-    for extra in find_extras().values():
-        if extra.tell_mismatch is not None:
-            extra.tell_mismatch(config, f"The gateway did not start: {error}", unix_ms(), None)
 
 
 async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) -> ExitCode:
