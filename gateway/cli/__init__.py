@@ -5,7 +5,7 @@
     verbs       the decorator that makes a verb of a function; the first words of all verbs
     parser      argparse's parser, with shorter errors
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
-    process  check  accounts  books  keys
+    process  accounts  books  keys
                 the verbs of these subjects, with their arguments, help and examples
 
 The verbs of an extra are in its `verbs`.

@@ -1,16 +1,26 @@
-"""The verbs for the process: `serve` and `init`."""
+"""The verbs for the process: `serve`, `init` and `check`.
+
+`check` says whether the configuration is valid, what of it may not be meant, and whether `serve` could start.
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import gateway
-from gateway.base.process import PROGRAM
+from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.command import Command, write_new
 from gateway.cli.verbs import DEFAULT_CONFIG, arg, verb
-from gateway.config.load import load_config, load_defaults
+from gateway.config.load import list_warnings, load_config, load_defaults, warn_of_no_model
+from gateway.config.records import Config, Server
+from gateway.extension import find_advice, find_extras
+from gateway.ledger.opening import check_ledger
+from gateway.ledger.records import LedgerError
 
 
 @verb("serve", "serve", "serve --config /etc/gateway.toml", json=False, load=load_config)
@@ -41,3 +51,89 @@ def init(command: Command, file: Path | None) -> None:
         f"  {program} check    # says what is set\n"
         f"  {program}          # serves; the first start shows what opens its accounts"
     )
+
+
+ANY_HOST: Final = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared, not bound
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The answer to `check`, which an extra may give."""
+
+    members: dict[str, object]
+    """For JSON."""
+    text: str
+    """For people."""
+    unusable: Sequence[str] = ()
+    """The providers that cannot be used."""
+
+
+@verb("check", "check", "check --json --config /etc/gateway.toml", load=load_config)
+def check(command: Command) -> int:
+    config, path = fetch_keys(command.config), str(command.config.path)
+    words = f"{path} is valid. Models that are on: {len(config.active_models())}."
+    return tell_check(command, config, Look({"config": path}, words))
+
+
+def tell_check(command: Command, config: Config, look: Look) -> int:
+    """Tell of a configuration with all its keys, and return the exit code."""
+    command.show(look.members, look.text)
+    for warning in (
+        *(f"Model {model} is off: {lack}." for model, lack in config.lacking.items()),
+        *warn_of_no_model(command.config),
+        *(f"Warning: {one}" for one in list_warnings(command.config)),
+        *warn_of_exposure(command.config.server),
+    ):
+        command.say(warning)
+    if readable := find_advice().warn_of_literals(command.config.path, command.config.literals):
+        command.say(f"Warning: {readable}")
+    failed = [
+        one.name
+        for one in config.providers.values()
+        if one.lacking != command.config.providers[one.name].lacking
+    ]
+    if unusable := dict.fromkeys((*failed, *look.unusable)):
+        command.say(f"Not usable as they are set: {', '.join(unusable)}.")
+    is_served, obstacle = look_at_start(command.config)
+    if is_served:
+        command.say(
+            "This is by the environment of this shell. The gateway that serves now has the one of"
+            " its start: `reload` says which providers are off there."
+        )
+    # A problem that prevents `serve` from starting outweighs an unusable provider.
+    if obstacle:
+        command.say(f"`serve` cannot start: {obstacle}")
+        return ExitCode.UNAVAILABLE
+    return ExitCode.FAILED if unusable else ExitCode.OK
+
+
+def fetch_keys(config: Config) -> Config:
+    """Return the configuration with the keys that extras find while the gateway serves."""
+    for extra in find_extras().values():
+        if extra.fetch_keys is not None:
+            config = extra.fetch_keys(config)
+    return config
+
+
+def warn_of_exposure(server: Server) -> Iterator[str]:
+    """Yield a warning if the gateway listens on all addresses, and keys may travel in the clear."""
+    if server.host in ANY_HOST and not (server.public_url or "").startswith("https://"):
+        yield (
+            f'Warning: with host = "{server.host}" everybody who can reach this machine can reach the'
+            " gateway, by plain http, which shows keys and prompts on the way. Put a TLS proxy in front"
+            " and set public_url under [server] to its https address."
+        )
+
+
+def look_at_start(config: Config) -> tuple[bool, str | None]:
+    """Return whether a gateway serves now, and what would keep `serve` from starting.
+
+    The address is not looked at while a gateway serves from the database, as that one has it.
+    """
+    try:
+        is_served = check_ledger(config.storage.location)
+    except LedgerError as error:
+        return False, str(error)
+    from gateway.server.listener import find_listen_problem  # with asyncio, for this command alone
+
+    return is_served, None if is_served else find_listen_problem(config.server)

@@ -25,9 +25,8 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account",),
     "books": ("audit", "backup", "receipt"),
-    "check": ("check",),
     "keys": ("key", "budget"),
-    "process": ("serve", "init"),
+    "process": ("serve", "init", "check"),
 }
 """The first words of the verbs of each module."""
 WORDS: Final[Mapping[str, str]] = {

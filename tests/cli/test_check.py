@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.check import check
+from gateway.cli.process import check
 from gateway.cli.verbs import JSON, VERBS, load_verbs
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.files import take_lock

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gateway.base.process import ExitCode
 from gateway.cli.arguments import render_table
-from gateway.cli.check import Look, fetch_keys, tell_check
 from gateway.cli.command import Command
+from gateway.cli.process import Look, fetch_keys, tell_check
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
 from gateway.extras.summary.pages import describe_config, page_config
