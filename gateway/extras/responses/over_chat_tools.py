@@ -40,7 +40,7 @@ class ToolName:
 def translate_tools(body: Field, target: Target) -> Json:
     """Write `tools`, and with them `tool_choice` and `parallel_tool_calls`."""
     choice = body["tool_choice"]
-    tools, search = list(_iter_tools(body)), _maybe_search(body, target)
+    tools, search = [*_read_tools(body).values()], _maybe_search(body, target)
     if isinstance(choice.value, dict) and choice.get("type") == "allowed_tools":
         allowed, choice = choice["tools"], choice["mode"]
         tools = _keep_allowed(allowed, tools)
@@ -64,10 +64,8 @@ def translate_tools(body: Field, target: Target) -> Json:
 def read_tool_names(body: Json) -> dict[str, ToolName]:
     """Return what the functions of a translated request are to its caller, by their names."""
     return {
-        _flatten(namespace, tool): ToolName(
-            tool["name"].read_text(), namespace, is_custom=tool.get("type") == "custom"
-        )
-        for namespace, tool in _iter_tools(Field(body))
+        name: ToolName(tool["name"].read_text(), namespace, is_custom=tool.get("type") == "custom")
+        for name, (namespace, tool) in _read_tools(Field(body)).items()
     }
 
 
@@ -85,6 +83,17 @@ def read_flat_name(call: Field) -> str:
     namespace, name = call["namespace"], call["name"]
     called = "" if name.value == "" else name.read_text()  # some models leave it out
     return flatten_name(namespace.read_string() if namespace.value else "", called)
+
+
+def _read_tools(body: Field) -> dict[str, tuple[str, Field]]:
+    """Return the tools by the names of their functions, which providers want to be unique.
+
+    Codex declares a tool in the request and in an item that adds more: the first one counts.
+    """
+    tools: dict[str, tuple[str, Field]] = {}
+    for namespace, tool in _iter_tools(body):
+        tools.setdefault(_flatten(namespace, tool), (namespace, tool))
+    return tools
 
 
 def _iter_tools(body: Field) -> Iterator[tuple[str, Field]]:
