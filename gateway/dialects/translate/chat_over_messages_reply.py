@@ -28,7 +28,7 @@ FINISH_REASONS: Final = {
     **dict.fromkeys(("end_turn", "stop_sequence"), "stop"),
     **dict.fromkeys(("max_tokens", "model_context_window_exceeded", "pause_turn"), "length"),
     "tool_use": "tool_calls",
-    "refusal": "content_filter",
+    **dict.fromkeys(("refusal", "sensitive"), "content_filter"),  # Zhipu says `sensitive`
 }
 """Finish reasons by stop reason; an unknown one is `stop`. A paused turn is not finished, so it is `length`."""
 REASONING: Final = "thinking_tokens"
