@@ -290,7 +290,7 @@ def _find_maker(vendor_name: str, params: Json) -> str:
 
 
 def _read_headers(draft: Draft, model: str, params: Json) -> dict[str, str]:
-    """Return the headers that each request has, but those that may be secrets."""
+    """Return the headers that each request has, but variables and what may be a secret."""
     told = dict(read_table(params.get("extra_headers")))
     if params.get("organization"):
         told.setdefault("OpenAI-Organization", params["organization"])
@@ -304,6 +304,9 @@ def _read_headers(draft: Draft, model: str, params: Json) -> dict[str, str]:
             continue
         if SECRET_HEADER.search(str(name)) or any(map(looks_secret, (str(name), read_text(value)))):
             why = "may be a secret, so its value is not copied: write it as one of the `headers`"
+            draft.note(shown, why, model)
+        elif one[str(name)].startswith(_ENVIRONMENT):
+            why = "is a variable, and headers have none here: write its value as one of the `headers`"
             draft.note(shown, why, model)
         else:
             found |= one
