@@ -306,7 +306,7 @@ def _read_headers(draft: Draft, model: str, params: Json) -> dict[str, str]:
             why = "may be a secret, so its value is not copied: write it as one of the `headers`"
             draft.note(shown, why, model)
         elif one[str(name)].startswith(_ENVIRONMENT):
-            why = "is a variable, and headers have none here: write its value as one of the `headers`"
+            why = "is a variable, which no header is here: write its value as one of the `headers`"
             draft.note(shown, why, model)
         else:
             found |= one
