@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 
-from anthropic import transform_schema
-
 from gateway.dialects.chat.content import count_message_text
 from gateway.dialects.chat.stream import ChatReader, maybe_probe
 from gateway.dialects.translate.schemas import adapt_schema
@@ -23,6 +21,8 @@ from tests.support.formats import UPSTREAMS
 
 def adapt_as_the_sdk(schema: Json) -> bool:
     """Return whether a schema is adapted as Anthropic's SDK does, once, and left as it was."""
+    from anthropic import transform_schema  # which takes as long as fifty tests
+
     before, adapted = copy.deepcopy(schema), adapt_schema(schema)
     assert adapted == transform_schema(copy.deepcopy(schema))
     return schema == before and adapt_schema(adapted) == adapted
