@@ -250,7 +250,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     },
 }
 
-SIZE_COLUMNS: Final = 8
+SIZE_COLUMNS: Final = 9
 
 
 def describe_sizes() -> str:

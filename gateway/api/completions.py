@@ -169,8 +169,7 @@ class Relay:
     async def _try(self, candidate: Candidate) -> None:
         """Send the request by one route and pass on the reply. Raises CallerLeft, or what ended it."""
         completion, life, call = self._completion, self.life, self._completion.call
-        # A body may wait for its turn for longer than its caller does.
-        if self._sink.lost:
+        if self._sink.lost:  # a body may wait for its turn for longer than its caller does
             self._leave()
         if life.caller_gone:
             raise CallerLeft
@@ -199,8 +198,7 @@ class Relay:
             assert self._delivery is not None
             await self._delivery.process_rest()
             self._tell(candidate, None)
-        # A cancelled request was sent, too, so it is counted.
-        except BaseException as failure:
+        except BaseException as failure:  # a cancelled request was sent, too, so it is counted
             if self._delivery is not None and isinstance(failure, UpstreamError):
                 failure.next_route = False  # the provider had begun its work
             self._tell(candidate, failure)

@@ -128,7 +128,7 @@ async def test_spending_of_many_keys_is_not_kept_and_is_read_again(
     monkeypatch.setattr("gateway.ledger.sqlite.store.MAX_KNOWN_LINES", 0)
     place = make_place(tmp_path, credit_nano=CREDIT)
     async with open_sqlite(place.path) as ledger:
-        key, known = find_key(ledger, place), ledger._store._known.spent_nano  # type: ignore[attr-defined]
+        key, known = find_key(ledger, place), ledger._store._known.spent_nano  # type: ignore[attr-defined]  # SQLite's
         for spent_nano in (5, 10, 15):
             await charge(ledger, key, 5)
             assert key.spent_nano == spent_nano
