@@ -169,9 +169,7 @@ class Relay:
     async def _try(self, candidate: Candidate) -> None:
         """Send the request by one route and pass on the reply. Raises CallerLeft, or what ended it."""
         completion, life, call = self._completion, self.life, self._completion.call
-        if self._sink.lost:  # a body may wait for its turn for longer than its caller does
-            self._leave()
-        if life.caller_gone:
+        if self._sink.lost:  # perhaps while the body waited for its turn
             raise CallerLeft
         life.check()  # a shutdown between two routes
         provider, prepared = candidate.provider, completion.first

@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
         """Pending bytes have a turn of the loop to come."""
         self._transport_reads = True
         self._waiter: asyncio.Future[None] | None = None
-        """`send`, `read_head` or `read_body` awaits it."""
+        """The wait of `send`, `read_head` or `read_body`."""
         self._error: Exception | None = None
         """Why the response failed; raised when all that came before it is handled."""
         self._stopped = False
