@@ -56,34 +56,6 @@ ACCOUNT: Final = Fields[records.AccountView](
 )
 
 
-MAX_TOLD_DAYS: Final = 999
-"""Days, the longest time that is shown exactly: so far ahead an estimate says no more than that it is
-long."""
-
-
-def _describe_lasting(standing: records.StandingView) -> str:
-    days = standing.days_left
-    if days is None or days > MAX_TOLD_DAYS:
-        return "-" if days is None else f"over {MAX_TOLD_DAYS} days"
-    return "1 day" if days == 1 else f"{days} days"
-
-
-STANDING: Final = Fields[records.StandingView](
-    *ACCOUNT.under(attrgetter("account")).members,
-    ("spent_today_nano", "spent.today_nano"),
-    ("spent_7d_nano", "spent.week_nano"),
-    ("spent_30d_nano", "spent.month_nano"),
-    *("keys", "last_used_ms", "more", "days_left"),
-    table=(
-        *("account.name", "account.balance_nano", "account.held_nano"),
-        (">7 DAYS {}", "spent_7d_nano"),
-        ("LASTS", _describe_lasting),
-        ("STATE", lambda one: describe_account_state(one.account)),
-        ("LIMITS", lambda one: describe_limits(one.account.terms)),
-        "account.created_ms",
-    ),
-)
-"""An account in a list, with what it spent."""
 ENTRY: Final = Fields[records.EntryView](
     *("id", "account", "kind", "amount_nano", "balance_after_nano", "request_id", "note"),
     "created_ms",

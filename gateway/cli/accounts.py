@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, Unpack, get_args
 
 from gateway.admin import views
 from gateway.base.money import align_points, format_amount
-from gateway.base.times import DAY_MS, format_moment
+from gateway.base.times import format_moment
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields
 from gateway.cli.command import Command
@@ -15,7 +15,7 @@ from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
 from gateway.extension import find_advice
 from gateway.ledger.key_records import TermChanges, Terms
-from gateway.ledger.records import AccountView, EntryView, StandingView
+from gateway.ledger.records import AccountView, EntryView
 from gateway.ledger.sql.books import Books
 
 Role = Literal["holder", "operator"]
@@ -75,38 +75,10 @@ def warn_of_likeness(command: Command, books: Books, names: Sequence[str]) -> No
         command.say(f"Note: {note}")
 
 
-Order = Literal["name", "balance", "lasts"]
-_ORDERS: Final[Mapping[Order, Callable[[StandingView], tuple[int | str, ...]]]] = {
-    "name": lambda one: (one.account.name,),
-    "balance": lambda one: (one.account.balance_nano, one.account.name),
-    "lasts": lambda one: (one.days_left is None, one.days_left or 0, one.account.name),
-}
-
-
-@verb(
-    "account list",
-    "account list",
-    "account list --sort lasts",
-    "account list --json",
-    choice(
-        "--sort",
-        get_args(Order),
-        "by name, or the least balance first, or first what lasts for the fewest days at the rate"
-        " of the last 7",
-        default="name",
-    ),
-)
-def account_list(command: Command, sort: Order) -> None:
-    """List the accounts with their balances, and how long these last."""
-    books = command.open_books()
-    ids = [account_id for _, account_id in books.accounts.find_names(None)]
-    found = books.accounts.read_standings(ids, today=books.clock() // DAY_MS)
-    found.sort(key=_ORDERS[sort])
-    balance_nano = sum(one.account.balance_nano for one in found)
-    held_nano = sum(one.account.held_nano for one in found)
-    week_nano = sum(one.spent.week_nano for one in found)
-    total = ("total", *map(format_amount, (balance_nano, held_nano, week_nano)))
-    command.show_list(found, views.STANDING, total if len(found) > 1 else ())
+@verb("account list", "account list", "account list --json")
+def account_list(command: Command) -> None:
+    """List the accounts with their balances."""
+    command.show_list(command.open_books().accounts.read_all(), views.ACCOUNT)
 
 
 @verb("account show", "account show alice", _NAME)

@@ -6,12 +6,10 @@ changes nothing in the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import Terms
 
 
@@ -173,34 +171,6 @@ class AuditReport:
     """Interrupted requests that no correction names."""
     to_settle: tuple[InterruptedView, ...] = ()
     """The newest of the unsettled, from a full audit."""
-
-
-@dataclass(frozen=True, slots=True)
-class StandingView:
-    """An account as the operator sees it in a list."""
-
-    account: AccountView
-    spent: Spent
-    keys: int
-    """Keys that work at present."""
-    last_used_ms: int | None
-    more: Mapping[str, object] = field(default_factory=dict)
-    """Members that extras add to it, by their names in JSON."""
-
-    @property
-    def days_left(self) -> int | None:
-        account = self.account
-        return count_days_left(account.balance_nano, account.available_nano, self.spent.week_nano)
-
-
-def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int) -> int | None:
-    """Return how many whole days the available balance lasts at the rate of the last week.
-
-    0 if the balance is overdrawn or used up, None if nothing was spent in that week from what is left.
-    """
-    if spent_week_nano <= 0:
-        return 0 if balance_nano < 0 else None
-    return max(available_nano, 0) * 7 // spent_week_nano
 
 
 @dataclass(frozen=True, slots=True)

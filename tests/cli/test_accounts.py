@@ -1,25 +1,19 @@
-"""The order of accounts in lists."""
+"""The list of accounts without what they spent, which an extra adds to it."""
 
 from __future__ import annotations
 
-from gateway.admin.views import STANDING
-from gateway.cli.accounts import _ORDERS
-from gateway.ledger.call_records import Spent
-from gateway.ledger.key_records import Terms
-from gateway.ledger.records import AccountView, StandingView
+from gateway.cli import accounts
+from gateway.cli.verbs import VERBS
+from gateway.extension import find_extras
+from tests.support.cli import Cli
 
 
-def test_the_balance_that_ends_first_is_first() -> None:
-    def stand(name: str, balance: int, spent_week: int) -> StandingView:
-        account = AccountView(1, name, False, False, balance, 0, 0, Terms())
-        return StandingView(account, Spent(0, spent_week, 0), 0, None)
-
-    accounts = [stand("unused", 1, 0), stand("long", 10**6, 7), stand("b", 3, 7), stand("a", 1, 7)]
-    found = sorted(accounts, key=_ORDERS["lasts"])
-    write = dict(STANDING.columns)["LASTS"]
-    assert [(one.account.name, write(one)) for one in found] == [
-        ("a", "1 day"),
-        ("b", "3 days"),
-        ("long", "over 999 days"),
-        ("unused", "-"),
-    ]
+def test_accounts_are_listed_with_their_balances(cli: Cli) -> None:
+    cli.done("account", "add", "bo", "--credit", "0.5")
+    cli.done("account", "add", "alice", "--credit", "20")
+    told = cli.done("account", "list")
+    names = [line.split()[0] for line in told.out.splitlines()]
+    assert names[:3] == ["NAME", "alice", "bo"]
+    is_own = VERBS["account list"].run is accounts.account_list
+    assert is_own == ("reports" not in find_extras())
+    assert ("LASTS" in told.out) != is_own

@@ -31,6 +31,7 @@ from gateway.extras.operations.overview import PERIODS
 from gateway.extras.refunding.book import RefundBook
 from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.ranks import AccountOrder, RankBook
+from gateway.extras.reports.standings import STANDING, StandingBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.signins.sessions import SignInBook
 from gateway.ledger.key_records import KeyView, Terms
@@ -56,12 +57,12 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
         )
         first = 0 if page.after is None else bisect_right(found, page.after, key=itemgetter(0))
         ids = [account_id for _, account_id in found[first : first + page.wanted]]
-        standings = books.accounts.read_standings(ids, today=today)
+        standings = StandingBook(books).read_standings(ids, today=today)
         totals = None if search else _sum_up(books, today)
     return page.answer(
         "accounts",
         standings,
-        views.STANDING.describe,
+        STANDING.describe,
         lambda one: (-amounts[one.account.id], one.account.name),
         count=len(found),
         totals=totals,
@@ -225,11 +226,11 @@ def _answer_move(books: Books, entry: EntryView) -> Answer:
 
 def _describe_detail(books: Books, account_id: int) -> dict[str, object]:
     """Describe an account with its keys and latest entries. Raises NotFound."""
-    standing = books.accounts.read_standing(account_id, today=books.clock() // DAY_MS)
+    standing = StandingBook(books).read_standing(account_id, today=books.clock() // DAY_MS)
     run = EntryRuns(books).read_run(EntryFilter(account_id), None, views.LATEST_ENTRIES)
     describe_key = make_describer(books, account_id)
     return {
-        **views.STANDING.describe(standing),
+        **STANDING.describe(standing),
         "entries": [views.ENTRY.describe(entry) for entry in run.entries],
         "key_list": [describe_key(key) for key in _list_keys(books, account_id)],
         "sessions": len(SignInBook(books).read_sessions(account_id)),

@@ -20,11 +20,12 @@ from gateway.extras.console.routes import Answer, ConsoleRequest, route
 from gateway.extras.observations.book import ObservationBook
 from gateway.extras.reports import records
 from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.standings import count_days_left
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import CALL, USAGE
 from gateway.extras.signins.people import PeopleBook
 from gateway.ledger.call_records import KeyLabel
-from gateway.ledger.records import AccountView, count_days_left
+from gateway.ledger.records import AccountView
 from gateway.ledger.sql.books import Books
 
 WEEK: Final = 7

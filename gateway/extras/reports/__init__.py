@@ -10,9 +10,10 @@ Without it the ledger writes the same sums, and nobody reads them: a call is fou
     sums        the statements that sum
     entries     entries of one account or of all, a run at a time
     statements  what moved the balances in a period
+    standings   accounts in lists, with what they spent and how long they last
     ranks       accounts in the order of what they have or spent
     views       the fields of these for tables, JSON and CSV; the latest rows, as a command shows them
-    verbs       `usage`, `calls`, `statement`, `entries`
+    verbs       `usage`, `calls`, `statement`, `entries`, `account list` with more columns
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from gateway.extension import Extra
 EXTRA = Extra(
     needs=("observations", "spreadsheets"),
     words={
+        "account": "",
         "statement": (
             "Show a calendar month: each account's opening balance, what moved it, and its closing"
             " balance. Charges belong to the UTC day on which their request ended."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from gateway.ledger.records import count_days_left
+from gateway.extras.reports.standings import count_days_left
 from gateway.ledger.sql.database import Part, join_parts, read_script, sum_parts
 
 AccountOrder = Literal[

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 from gateway.admin import views as shared
 from gateway.admin.fields import Fields
+from gateway.base.money import format_amount
+from gateway.base.times import DAY_MS
+from gateway.cli import accounts  # noqa: F401 - whose list of accounts this one replaces
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
@@ -27,6 +30,7 @@ from gateway.extras.reports.records import (
     sum_statement,
     sum_usage,
 )
+from gateway.extras.reports.standings import STANDING, StandingBook, StandingView
 from gateway.extras.reports.statements import StatementBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import show_latest
@@ -230,3 +234,37 @@ def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, .
         below_id = run.next_id
         if below_id is None:
             return
+
+
+Order = Literal["name", "balance", "lasts"]
+_ORDERS: Final[Mapping[Order, Callable[[StandingView], tuple[int | str, ...]]]] = {
+    "name": lambda one: (one.account.name,),
+    "balance": lambda one: (one.account.balance_nano, one.account.name),
+    "lasts": lambda one: (one.days_left is None, one.days_left or 0, one.account.name),
+}
+
+
+@verb(
+    "account list",
+    "account list",
+    "account list --sort lasts",
+    "account list --json",
+    choice(
+        "--sort",
+        get_args(Order),
+        "by name, or the least balance first, or first what lasts for the fewest days at the rate"
+        " of the last 7",
+        default="name",
+    ),
+)
+def account_list(command: Command, sort: Order) -> None:
+    """List the accounts with their balances, and how long these last."""
+    books = command.open_books()
+    ids = [account_id for _, account_id in books.accounts.find_names(None)]
+    found = StandingBook(books).read_standings(ids, today=books.clock() // DAY_MS)
+    found.sort(key=_ORDERS[sort])
+    balance_nano = sum(one.account.balance_nano for one in found)
+    held_nano = sum(one.account.held_nano for one in found)
+    week_nano = sum(one.spent.week_nano for one in found)
+    total = ("total", *map(format_amount, (balance_nano, held_nano, week_nano)))
+    command.show_list(found, STANDING, total if len(found) > 1 else ())

@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
-
-import orjson
 
 from gateway.base.money import format_amount
 from gateway.extension import find_ledger_tables
 from gateway.ledger import checks
-from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import TermChanges, Terms
-from gateway.ledger.records import AccountView, Conflict, NotFound, Refused, StandingView
+from gateway.ledger.records import AccountView, Conflict, NotFound, Refused
 from gateway.ledger.sql.database import (
-    ACCOUNT_COLUMNS,
     EACH_ACCOUNT,
-    KEY_WORKS,
-    PART,
-    AccountColumns,
     Part,
     describe_changes,
-    join_parts,
     view_account,
     write_terms,
 )
 from gateway.ledger.sql.rows import Draft, post_entry
 
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"
-_SPENT: Final = """
-    coalesce((
-        SELECT sum(cost_nano {part}) FROM daily
-        WHERE daily.account_id = accounts.id AND day > :today - {days}
-    ), 0)
-"""
-_SPENT_PARTS: Final = ", ".join(
-    _SPENT.format(days=days, part=part)
-    for days in (1, 7, 30)
-    for part in (f"/ {PART}", f"% {PART}")
-)
-_STANDINGS: Final = f"""
-    SELECT json_group_array(json_array(
-        {ACCOUNT_COLUMNS},
-        {_SPENT_PARTS},
-        (
-            SELECT count(*) FROM keys WHERE keys.account_id = accounts.id AND {KEY_WORKS}
-        ),
-        (SELECT max(last_used_ms) FROM keys WHERE keys.account_id = accounts.id)
-    ))
-    FROM accounts WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
-"""  # noqa: S608 - built from constants
 _OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator = 1 AND suspended = 0 AND id <> ?"
 _NO_TERMS: Final = Terms()
 
@@ -79,26 +47,6 @@ class AccountBook(Part):
 
     def find_name(self, account_id: int) -> str:
         return self._database.read_account_name(account_id)
-
-    def read_standing(self, account_id: int, *, today: int) -> StandingView:
-        """Return the account with what it spent; `today` is counted in UTC days from the epoch."""
-        found = self.read_standings((account_id,), today=today)
-        if not found:
-            raise NotFound("there is no such account")
-        return found[0]
-
-    def read_standings(self, account_ids: Sequence[int], *, today: int) -> list[StandingView]:
-        """Return the accounts of these ids in their order; unknown ids are left out."""
-        # Only these are summed, so a page costs the same however many accounts exist.
-        ids, now_ms = orjson.dumps(account_ids).decode(), self._database.clock()
-        rows = self._database.read_rows(_STANDINGS, {"ids": ids, "today": today, "now": now_ms})
-        more: defaultdict[int, dict[str, object]] = defaultdict(dict)
-        for tables in find_ledger_tables().values():
-            if tables.describe_accounts is not None:
-                for id_, told in tables.describe_accounts(self._database, account_ids).items():
-                    more[id_] |= told
-        found = {row[0]: _make_standing(row, more[row[0]]) for row in rows}
-        return [found[account_id] for account_id in account_ids if account_id in found]
 
     def create(
         self,
@@ -185,11 +133,3 @@ class AccountBook(Part):
             self._database.append_change("account", account.id)
             self._database.note(action, account=name, detail=reason)
             return self._database.read_account(name)
-
-
-def _make_standing(
-    row: tuple[*AccountColumns, int, int, int, int, int, int, int, int | None],
-    more: Mapping[str, object],
-) -> StandingView:
-    spent = Spent(*map(join_parts, row[11:17:2], row[12:17:2]))
-    return StandingView(view_account(row[:11]), spent, *row[17:], more)

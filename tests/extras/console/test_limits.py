@@ -10,7 +10,7 @@ import pytest
 
 from gateway.admin import keys
 from gateway.extras.console.keys import MAX_LIVE_KEYS
-from gateway.ledger.sql import accounts as account_book
+from gateway.extras.reports import standings
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.console.history import open_history, read_csv
 from tests.extras.console.kit import API, Console, read_pages
@@ -48,9 +48,7 @@ def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:
     """However many requests there are, each sum reads one account by its index."""
     wanted: dict[str, str | int] = {"ids": "[1]", "today": 0, "now": 0}
     with SqliteBooks(make_database(tmp_path)) as books, books.reading() as connection:
-        plan = connection.execute(
-            f"EXPLAIN QUERY PLAN {account_book._STANDINGS}", wanted
-        ).fetchall()
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {standings._STANDINGS}", wanted).fetchall()
     steps = [row[3] for row in plan]
     assert any("SEARCH daily" in step for step in steps)
     assert [step for step in steps if step.startswith("SCAN") and "json_each" not in step] == []

@@ -28,6 +28,7 @@ from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.ranks import AccountOrder, RankBook
 from gateway.extras.reports.records import CallFilter, UsageGroup
+from gateway.extras.reports.standings import StandingBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import DatabaseUrl
@@ -106,7 +107,7 @@ def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable
     account, today = filled.account_id, filled.today
     page, month_ms = list(range(1, min(filled.history.accounts, 50) + 1)), (today - 29) * DAY_MS
     return {
-        "accounts, a page": lambda: books.accounts.read_standings(page, today=today),
+        "accounts, a page": lambda: StandingBook(books).read_standings(page, today=today),
         **{f"accounts by {by}": partial(RankBook(books).rank, by, today=today) for by in _ORDERS},
         "account names": lambda: books.accounts.find_names("account-1"),
         "latest entries": lambda: books.entries.read_latest(ACCOUNT, 20),

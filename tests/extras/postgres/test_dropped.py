@@ -11,6 +11,7 @@ from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.entries import EntryRuns
 from gateway.extras.reports.records import CallFilter, UsageFilter
+from gateway.extras.reports.standings import StandingBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.rows import read_receipt
@@ -29,7 +30,7 @@ def describe(books: PostgresBooks) -> tuple[object, ...]:
         books.keys.read_all(),
         books.entries.read_latest("a", 100),
         EntryRuns(books).count(1),
-        books.accounts.read_standing(1, today=today),
+        StandingBook(books).read_standing(1, today=today),
         UsageBook(books).report(UsageFilter(1, today - 100, today), "day", by_key=True),
         UsageBook(books).report(UsageFilter(1, today - 100, today), "hour"),
         UsageBook(books).sum_by("model", account=None, since_ms=None, until_ms=None),

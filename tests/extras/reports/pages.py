@@ -12,6 +12,7 @@ from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.ranks import RankBook
 from gateway.extras.reports.records import CallFilter, UsageFilter
+from gateway.extras.reports.standings import StandingBook
 from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.records import EntryKind
 from gateway.ledger.sql.books import Books
@@ -121,7 +122,7 @@ def make_pages(books: Books, filled: Busy) -> dict[str, Callable[[], object]]:
             f"all activity{name}": partial(_read_calls, books, chosen)
             for name, chosen in _FILTERS.items()
         },
-        "accounts": lambda: books.accounts.read_standings([account], today=today),
+        "accounts": lambda: StandingBook(books).read_standings([account], today=today),
         "accounts by spend": lambda: RankBook(books).rank("spent_30d", today=today),
     }
 

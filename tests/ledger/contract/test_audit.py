@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from gateway.ledger.records import LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place, admission, charge, find_key, settlement, void
+from tests.support.extras import need_extra
 
 
 async def write_history(place: Place) -> bytes:
@@ -115,12 +117,14 @@ async def charge_most(place: Place, ledger: ServingLedger, key: Key) -> None:
     await ledger.refresh()
 
 
+@need_extra("reports")
 async def test_the_sums_of_an_account_are_exact(place: Place) -> None:
     await spend(place)
     place.assert_sound()
     with place.open_books() as books:
         account_id = books.accounts.find_id("a")
-        standing = books.accounts.read_standing(account_id, today=TODAY)
+        standings = import_module("gateway.extras.reports.standings")
+        standing = standings.StandingBook(books).read_standing(account_id, today=TODAY)
         assert standing.spent == Spent(SUM_NANO, SUM_NANO, SUM_NANO)
 
 
