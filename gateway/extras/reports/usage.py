@@ -131,7 +131,7 @@ class UsageBook(Part):
                 for group, *sums in zip(groups, *columns, strict=True):
                     others = found.get(group) or (0,) * len(sums)
                     found[group] = tuple(map(sum, zip(sums, others, strict=True)))
-            names = self._read_names(found) if by == "account" else {}
+            names = self._read_names([*found]) if by == "account" else {}
         return [(names.get(group) or _name(by, group), found[group]) for group in sorted(found)]
 
     def report(self, chosen: UsageFilter, unit: ChartUnit, *, by_key: bool = False) -> UsageReport:
@@ -205,8 +205,8 @@ class UsageBook(Part):
         labels = self._database.read_rows(_SQL["labels"], wanted)
         return [(_label(*row), usages[row[0]]) for row in labels]
 
-    def _read_names(self, account_ids: Iterable[int | str]) -> dict[int | str, str]:
-        wanted = {"ids": orjson.dumps([*account_ids]).decode()}
+    def _read_names(self, account_ids: list[int | str]) -> dict[int | str, str]:
+        wanted = {"ids": orjson.dumps(account_ids).decode()}
         return dict(self._database.read_rows(_SQL["names"], wanted))
 
 
