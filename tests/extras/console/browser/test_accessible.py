@@ -179,8 +179,8 @@ PAGES: Final = {
 
 
 def choose(pages: dict[str, str]) -> dict[str, str]:
-    """Choose each page once. Its other filters and sorts come with all examples."""
-    firsts = {path.partition("?")[0]: path for path in reversed(pages)}
+    """Choose each page of another title once. Its other filters and sorts come with all examples."""
+    firsts = {(path.partition("?")[0], pages[path]): path for path in reversed(pages)}
     return {path: pages[path] for path in pages if ALL_EXAMPLES or path in firsts.values()}
 
 
