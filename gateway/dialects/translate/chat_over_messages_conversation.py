@@ -25,7 +25,7 @@ _MEDIA_TYPES: Final = {
 _PICTURES: Final = {
     "/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp",
 }  # fmt: skip
-"""The beginning of each in base64. The upstream refuses a picture that is told as another, which others take."""
+"""The kinds of pictures by the first characters of their base64: the upstream refuses one that is named as another."""
 _PDF: Final = "application/pdf"
 _PDF_BEGIN: Final = "JVBERi"
 """The base64 of `%PDF`, which identifies a document without a media type."""

@@ -69,7 +69,7 @@ def _join(blocks: list[Json], kind: str) -> str:
 def _read_thinking(blocks: list[Json]) -> Iterator[Json]:
     """Give the blocks of thinking that are signed, with their places; see `_KEPT`."""
     chars = calls = 0
-    for block in takewhile(lambda one: one.get("type") in _KEPT, blocks):
+    for block in takewhile(lambda one: get_text(one, "type") in _KEPT, blocks):
         if thinking := maybe_thinking(block):
             yield note_place(thinking, chars, calls)
         chars += len(_join([block], "text"))
