@@ -1,7 +1,8 @@
 """Schemas of tools and replies as vendors take them.
 
 The root of a tool's schema has to be one plain object: OpenAI and Anthropic refuse a tool, and so the whole
-request, whose root is a union, a reference, or of several types. Tools of MCP servers have such roots. The
+request, whose root is a union, a reference, or of several types. Tools of MCP servers have such roots. OpenAI
+also wants the root to have `properties` and arrays to have `items`, which Anthropic does not. The
 alternatives become one object with the members of all of them; what is lost by that is told in its
 description.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import Any, Final
 
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
@@ -30,6 +32,8 @@ _MAX_LEVELS: Final = 8
 level multiplies the work. Deeper ones are left out."""
 _MAX_BRANCHES: Final = 256
 """Alternatives of a root, all levels together; more are left out."""
+_MAX_DEPTH: Final = 64
+"""Levels of a schema that are looked into for arrays: those of tools have about ten."""
 _MAX_TOLD_NAMES: Final = 256
 """Names of members in a description of alternatives: more would not fit into it."""
 _MAX_ALTERNATIVES: Final = 32
@@ -41,9 +45,19 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def shape_root(schema: Json) -> Json:
-    """Return a schema whose root is one plain object; nearly all schemas are returned as they are."""
-    if schema.get("type") == "object" and _BRANCHED.isdisjoint(schema):
-        return schema
+    """Return a schema whose root is one plain object with `properties`, and whose arrays have `items`.
+
+    Nearly all schemas are returned as they are.
+    """
+    made = schema
+    if schema.get("type") != "object" or not _BRANCHED.isdisjoint(schema):
+        made = _unite_root(schema)
+    elif type(schema.get("properties")) is not dict:
+        made = {**schema, "properties": {}}
+    return _give_items(made) if b'"array"' in dumps_lenient(made) else made
+
+
+def _unite_root(schema: Json) -> Json:
     root = _Root(schema)
     made = {key: value for key, value in schema.items() if key not in _BRANCHED}
     made |= {"type": "object", "properties": root.properties}
@@ -54,6 +68,24 @@ def shape_root(schema: Json) -> Json:
     if root.told:
         _describe(made, " ".join(root.told))
     return made
+
+
+def _give_items(schema: Json, level: int = 0) -> Json:
+    """Return a schema all of whose arrays have `items`; the same if they have."""
+    made = {name: _give_inner_items(one, level + 1) for name, one in schema.items()}
+    kind = schema.get("type")
+    if "items" not in schema and (kind == "array" or (type(kind) is list and "array" in kind)):
+        return {**made, "items": {}}
+    return schema if all(map(is_, made.values(), schema.values())) else made
+
+
+def _give_inner_items(held: Any, level: int) -> Any:
+    if level < _MAX_DEPTH and type(held) is dict:
+        return _give_items(held, level)
+    if level < _MAX_DEPTH and type(held) is list:
+        parts = [_give_inner_items(one, level + 1) for one in held]
+        return held if all(map(is_, parts, held)) else parts
+    return held
 
 
 class _Root:
