@@ -22,10 +22,15 @@ from typing import Final
 from gateway.base.money import MILLION, Price
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import DAY_MS, HOUR_MS
-from gateway.extras.moves.ledgers import naming_charges
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.folds import FILE_ENTRIES, NOTE_FOLDED, SUM_UP_DAYS, file_all
+from gateway.ledger.sqlite.folds import (
+    FILE_ENTRIES,
+    NOTE_FOLDED,
+    SUM_UP_DAYS,
+    file_all,
+    naming_charges,
+)
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.versions import VERSION
 from tests import ROOT

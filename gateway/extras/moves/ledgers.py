@@ -199,7 +199,7 @@ def _insert_all(
 ) -> None:
     columns = {table: {*_list_columns(connection, table)} for table in _list_tables(connection)}
     connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
-    with naming_charges(connection):
+    with folds.naming_charges(connection):
         _insert_records(connection, columns, records)
     progress("adding up the sums")
     folds.file_all(connection, "requests")
@@ -241,25 +241,3 @@ def _remove(part: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             part.with_name(part.name + suffix).unlink()
-
-
-_TRIGGERS: Final = (
-    "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
-    " AND name IN ('requests_settle_once', 'entries_one_charge')"
-)
-_NAME_CHARGES: Final = (
-    "UPDATE requests SET charge_id = entries.id FROM entries"
-    " WHERE entries.request_id = requests.id AND kind = 'charge'"
-)
-
-
-@contextmanager
-def naming_charges(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let requests and charges be inserted that do not name each other; at the end they do."""
-    triggers = connection.execute(_TRIGGERS).fetchall()
-    for name, _ in triggers:
-        connection.execute(f"DROP TRIGGER {name}")
-    yield
-    connection.execute(_NAME_CHARGES)
-    for _, sql in triggers:
-        connection.execute(sql)
