@@ -153,7 +153,7 @@ class Advice:
     list_warnings: Callable[[Config], Iterable[str]] = lambda _: ()
     """Returns what may not be meant in a valid configuration, beside the doubts about its models."""
     find_literals: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
-    """Returns the settings of a file that was checked whose secrets are written out in it."""
+    """Returns the settings whose secrets are written out in a file that was checked."""
     warn_of_literals: Callable[[Path, Sequence[str]], str | None] = lambda *_: None
     """Returns a warning if others may read the file with such settings."""
     note_names: Callable[[Sequence[str], Iterable[str]], Iterable[str]] = lambda *_: ()
@@ -190,8 +190,7 @@ class Extra:
     start: Callable[[Gateway], Started] | None = None
     """Starts it beside a gateway; None if it has nothing that serves."""
     tell_mismatch: Callable[[Config, str, int, Books | None], object] | None = None
-    """Called when an audit fails, with its text and time. The books are None if a start failed, which then
-    ends."""
+    """Called when an audit fails, with its text and time. The books are None if a start ends by it."""
     ledger: LedgerTables | None = None
     """Its tables in ledgers. A ledger whose extra is missing keeps them."""
     databases: Callable[[], Databases] | None = None

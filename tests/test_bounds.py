@@ -19,7 +19,7 @@ from gateway.api.paths import clean_path
 from gateway.base.errors import InsufficientBalance, UndeliverableReply, UpstreamError
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.translate.first_choice import Call
-from gateway.dialects.translate.schemas import shape_root
+from gateway.dialects.translate.roots import shape_root
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import Json

@@ -25,7 +25,8 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 JSON_BORDERS: Final = """
     config/load config/models config/prices config/providers config/reader config/secrets
     dialects/chat/state dialects/messages/caller dialects/messages/history dialects/messages/usage
-    dialects/translate/messages_over_chat_request dialects/translate/schemas dialects/wire/fields
+    dialects/translate/messages_over_chat_request dialects/translate/roots dialects/translate/schemas
+    dialects/wire/fields
     dialects/wire/jsonbytes dialects/wire/provider_bill dialects/wire/records dialects/wire/usage extras/advice/literals extras/advice/mistaken
     extras/advice/plausible extras/audio/transcripts extras/cards/stripe extras/cards/stripe_objects
     extras/console/routes extras/embeddings/demo extras/moves/sources extras/postgres/adapters

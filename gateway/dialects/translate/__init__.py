@@ -5,5 +5,6 @@ messages_over_chat_request  messages_over_chat_conversation  messages_over_chat_
 pivot         what two translations share: from chat callers, to chat upstreams
 first_choice  what of a chat reply the translations read, in order
 earlier       earlier turns that other vendors would refuse: as text, and calls with their results
-schemas       schemas of tools and replies, as vendors take them
+roots         schemas of tools with one plain object as root
+schemas       schemas that bind, as vendors take them
 """

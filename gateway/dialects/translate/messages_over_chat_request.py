@@ -15,7 +15,8 @@ from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat import writer
 from gateway.dialects.messages.caller import UNSET, MarkedField, MessagesField, is_default
 from gateway.dialects.translate.messages_over_chat_conversation import translate_conversation
-from gateway.dialects.translate.schemas import is_strict, shape_root
+from gateway.dialects.translate.roots import shape_root
+from gateway.dialects.translate.schemas import is_strict
 from gateway.dialects.wire.call_ids import MAX_NAME_CHARS
 from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
 

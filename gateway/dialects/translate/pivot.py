@@ -17,7 +17,7 @@ from gateway.dialects.chat.history import open_history
 from gateway.dialects.chat.tools import nest_tools
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, uses_functions
 from gateway.dialects.translate.earlier import pair_calls, tell
-from gateway.dialects.translate.schemas import shape_root
+from gateway.dialects.translate.roots import shape_root
 from gateway.dialects.wire.billed import is_open
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text

@@ -1,220 +1,25 @@
-"""Schemas of tools and replies as vendors take them.
+"""Schemas that bind, as vendors take them.
 
-The root of a tool's schema has to be one plain object: OpenAI and Anthropic refuse a tool, and so the whole
-request, whose root is a union, a reference, or of several types. Tools of MCP servers have such roots. OpenAI
-also wants the root to have `properties` and arrays to have `items`, which Anthropic does not. The
-alternatives become one object with the members of all of them; what is lost by that is told in its
-description.
-
-For Anthropic, schemas that bind are adapted as its own SDKs do: every object is closed, `oneOf` becomes
-`anyOf`, and keywords that it refuses (such as `minimum`) move to the description. A malformed schema is left
-to it to refuse. For OpenAI a schema is strict only where its strict mode takes it.
+For Anthropic they are adapted as its own SDKs do: every object is closed, `oneOf` becomes `anyOf`, and keywords
+that it refuses (such as `minimum`) move to the description. A malformed schema is left to it to refuse. For
+OpenAI a schema is strict only where its strict mode takes it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from operator import is_
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
+from gateway.dialects.translate.roots import DEFINITIONS
+from gateway.dialects.wire.jsonbytes import get_list, get_object
 from gateway.dialects.wire.records import Json
-
-_UNIONS: Final = ("oneOf", "anyOf")
-_REFUSED: Final = frozenset({"allOf", "anyOf", "const", "enum", "not", "oneOf"})
-"""Keywords that no root may have."""
-_BRANCHED: Final = _REFUSED | {"$ref"}
-_DEFINITIONS: Final = ("$defs", "definitions")
-_REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
-_MAX_LEVELS: Final = 8
-"""Levels of alternatives within alternatives that are combined: callers choose how deep they nest, and each
-level multiplies the work. Deeper ones are left out."""
-_MAX_BRANCHES: Final = 256
-"""Alternatives of a root, all levels together; more are left out."""
-_MAX_DEPTH: Final = 64
-"""Levels of a schema that are looked into for arrays: those of tools have about ten."""
-_MAX_TOLD_NAMES: Final = 256
-"""Names of members in a description of alternatives: more would not fit into it."""
-_MAX_ALTERNATIVES: Final = 32
-"""Alternatives of one member: each further one is compared with all before."""
-_MAX_TOLD_CHARS: Final = 2000
-"""Characters of a description of alternatives: they are read by the model with every request."""
-_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""A member's name that Anthropic takes."""
-
-
-def shape_root(schema: Json) -> Json:
-    """Return a schema whose root is one plain object with `properties`, and whose arrays have `items`.
-
-    Nearly all schemas are returned as they are.
-    """
-    made = schema
-    if schema.get("type") != "object" or not _BRANCHED.isdisjoint(schema):
-        made = _unite_root(schema)
-    elif type(schema.get("properties")) is not dict:
-        made = {**schema, "properties": {}}
-    return _give_items(made) if b'"array"' in dumps_lenient(made) else made
-
-
-def _unite_root(schema: Json) -> Json:
-    root = _Root(schema)
-    made = {key: value for key, value in schema.items() if key not in _BRANCHED}
-    made |= {"type": "object", "properties": root.properties}
-    if root.required:
-        made["required"] = root.required
-    elif "required" in made:
-        del made["required"]
-    if root.told:
-        _describe(made, " ".join(root.told))
-    return made
-
-
-def _give_items(schema: Json, level: int = 0) -> Json:
-    """Return a schema all of whose arrays have `items`; the same if they have."""
-    made = {name: _give_inner_items(one, level + 1) for name, one in schema.items()}
-    kind = schema.get("type")
-    if "items" not in schema and (kind == "array" or (type(kind) is list and "array" in kind)):
-        return {**made, "items": {}}
-    return schema if all(map(is_, made.values(), schema.values())) else made
-
-
-def _give_inner_items(held: Any, level: int) -> Any:
-    if level < _MAX_DEPTH and type(held) is dict:
-        return _give_items(held, level)
-    if level < _MAX_DEPTH and type(held) is list:
-        parts = [_give_inner_items(one, level + 1) for one in held]
-        return held if all(map(is_, parts, held)) else parts
-    return held
-
-
-class _Root:
-    """The members of all alternatives of a root."""
-
-    __slots__ = ("_definitions", "_left", "_seen", "properties", "required", "told")
-
-    def __init__(self, schema: Json) -> None:
-        self._definitions = {name: get_object(schema, name) for name in _DEFINITIONS}
-        self._seen: set[str] = set()
-        """References that were followed: each is followed once, as they may name each other."""
-        self._left = _MAX_BRANCHES
-        self.properties: Json = {}
-        self.told: list[str] = []
-        """Keywords that the combined object lacks."""
-        self.required = self._add(schema, 0)
-
-    def _add(self, schema: Json, level: int) -> list[str]:
-        """Add the members of a schema; return those that are required."""
-        for name, one in get_object(schema, "properties").items():
-            held = self.properties.get(name, one)
-            self.properties[name] = one if held == one else _unite(held, one)
-        required = [name for name in get_list(schema, "required") if isinstance(name, str)]
-        for branch in self._list_common(schema, level):
-            required += self._add(branch, level + 1)
-        for union in _UNIONS:
-            branches = self._list_branches(schema, union)
-            if level < _MAX_LEVELS and branches:
-                required += self._add_union(union, branches, level)
-        for name in ("not", "enum", "const"):
-            if level == 0 and name in schema:
-                self._tell(f"{name}: {dumps_lenient(schema[name]).decode()}")
-        return list(dict.fromkeys(required))
-
-    def _list_common(self, schema: Json, level: int) -> Iterator[Json]:
-        """Give the schemas that hold beside this one."""
-        if level >= _MAX_LEVELS:
-            return
-        reference = str(schema.get("$ref"))
-        if reference not in self._seen and (followed := self._maybe_follow(schema)) is not None:
-            self._seen.add(reference)
-            yield followed
-        yield from self._list_branches(schema, "allOf")
-
-    def _list_branches(self, schema: Json, name: str) -> list[Json]:
-        branches = [one for one in get_list(schema, name) if isinstance(one, dict)]
-        kept = branches[: self._left]
-        self._left -= len(kept)
-        return kept
-
-    def _maybe_follow(self, schema: Json) -> Json | None:
-        """Return the definition that a schema refers to."""
-        found = _REFERENCE.fullmatch(str(schema.get("$ref")))
-        return get_object(self._definitions[found[1]], found[2]) if found else None
-
-    def _add_union(self, union: str, branches: list[Json], level: int) -> list[str]:
-        """Add the members of alternatives; only what all of them require is required."""
-        needed = [self._add(branch, level + 1) for branch in branches]
-        if 0 < sum(map(len, needed)) <= _MAX_TOLD_NAMES and len(branches) > 1:
-            word = "Exactly one" if union == "oneOf" else "At least one"
-            told = "; ".join(map(self._name_members, needed, branches))
-            self._tell(f"{word} of these sets of members is needed: {told}.")
-        common = set(needed[0]).intersection(*needed[1:])
-        return [name for name in needed[0] if name in common]
-
-    def _name_members(self, names: list[str], branch: Json) -> str:
-        """Name the members that an alternative needs, with values where only one is possible."""
-        properties = get_object(self._maybe_follow(branch) or branch, "properties")
-        told = [_name_member(name, properties.get(name)) for name in names]
-        return f"({', '.join(told) or 'nothing'})"
-
-    def _tell(self, text: str) -> None:
-        if sum(map(len, self.told)) + len(text) <= _MAX_TOLD_CHARS:
-            self.told.append(text)
-
-
-def _name_member(name: str, schema: object) -> str:
-    match schema:
-        case {"const": value} | {"enum": [value]}:
-            return f"{name} = {dumps_lenient(value).decode()}"
-        case _:
-            return name
-
-
-def _unite(held: object, one: object) -> object:
-    """Return a schema of two alternatives, or of many; of too many, one that takes anything."""
-    match held:
-        case {"anyOf": [*others], **rest} if not rest:
-            if one in others:
-                return held
-            return {"anyOf": [*others, one]} if len(others) < _MAX_ALTERNATIVES else {}
-        case dict() if not held:
-            return held
-        case _:
-            return {"anyOf": [held, one]}
-
-
-def name_members(schema: Json) -> Json:
-    """Return a schema all of whose members have names that Anthropic takes.
-
-    The others are described: a tool that is not strict may be called with members beyond its schema.
-    """
-    properties = get_object(schema, "properties")
-    odd = [name for name in properties if not _NAME.fullmatch(name)]
-    if not odd:
-        return schema
-    kept = {name: one for name, one in properties.items() if name not in odd}
-    made = {**schema, "properties": kept}
-    made.pop("additionalProperties", None)
-    if "required" in schema:
-        made["required"] = [name for name in get_list(schema, "required") if name not in odd]
-    told = dumps_lenient({name: properties[name] for name in odd}).decode()
-    needed = [name for name in get_list(schema, "required") if name in odd]
-    also = f" Needed are: {dumps_lenient(needed).decode()}." if needed else ""
-    _describe(made, f"It has these members, too: {told}.{also}")
-    return made
-
-
-def _describe(made: Json, told: str) -> None:
-    given = made.get("description")
-    made["description"] = f"{given}\n\n{told}" if isinstance(given, str) and given else told
-
 
 _FORMATS: Final = (
     *("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"),
 )
 _Takes = Mapping[str, Callable[[Any], bool]]
 """Whether Anthropic takes the value of a keyword; it takes no other keywords."""
-_NAMED: Final = (*_DEFINITIONS, "properties")
+_NAMED: Final = (*DEFINITIONS, "properties")
 """Keywords whose members are schemas."""
 _TAKEN_UNIONS: Final = ("anyOf", "allOf")
 
@@ -224,7 +29,7 @@ def adapt_schema(schema: object) -> object:
     if type(schema) is not dict:
         return schema
     if "$ref" in schema:  # nothing but definitions may stand beside it
-        schema = {key: schema[key] for key in ("$ref", *_DEFINITIONS) if key in schema}
+        schema = {key: schema[key] for key in ("$ref", *DEFINITIONS) if key in schema}
     elif "oneOf" in schema and "anyOf" not in schema:
         schema = {"anyOf" if key == "oneOf" else key: item for key, item in schema.items()}
     kinds, takes = _read_kinds(schema), dict(_TAKES)
@@ -283,7 +88,7 @@ def _is_enum(value: object) -> bool:
 
 
 _TAKES: Final[_Takes] = {
-    **dict.fromkeys(_DEFINITIONS, _is_object),
+    **dict.fromkeys(DEFINITIONS, _is_object),
     **dict.fromkeys(_TAKEN_UNIONS, _is_list),
     **dict.fromkeys(("$ref", "description", "title"), lambda _: True),
     "enum": _is_enum,

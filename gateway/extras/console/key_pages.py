@@ -13,8 +13,7 @@ _KEY_PAGE: Final = (
     EACH_KEY + _KEYS_OF + " AND (:ms IS NULL OR (keys.created_ms, keys.id) < (:ms, :id))"
     " ORDER BY keys.created_ms DESC, keys.id DESC LIMIT :limit"
 )
-_EVERY_KEY: Final = "SELECT count(*) FROM keys"
-_COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
+_COUNT_KEYS: Final = "SELECT count(*) FROM keys" + _KEYS_OF
 
 
 class KeyPages(Part):

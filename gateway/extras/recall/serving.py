@@ -17,8 +17,6 @@ import asyncio
 import re
 import resource
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -53,7 +51,6 @@ from gateway.extras.responses.counts import COUNTER
 NOT_FOUND: Final = "previous_response_not_found"
 """OpenAI's code, on which clients act."""
 _ID: Final = re.compile(r"(?!.*sk-)[\w-]{1,100}")
-_PLACE: Final = re.compile(r"\binput\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,7 @@ class Recall:
             request.told = {"previous_response_id": whole.previous, "store": is_kept}
         if is_kept:  # a provider may count its ids anew, and so give one out twice
             request.told["id"] = ID_PREFIX + call.request_id
-        with _renumber(whole.before):
+        with texts.renumber(whole.before):
             completion = await admit(http, call, request)
         if is_kept:
             completion.keep = partial(self._keep, call, request, whole.inputs)
@@ -101,7 +98,7 @@ class Recall:
         with admit_count(call):
             data = await read_body(http, call, MAX_COUNT_BYTES)
             whole = await self._read(call, data, MAX_COUNT_BYTES)
-            with _renumber(whole.before):
+            with texts.renumber(whole.before):
                 return await count_request(COUNTER, http, call, whole.request)
 
     async def compact(self, http: web.Request, call: Call) -> web.StreamResponse:
@@ -115,7 +112,7 @@ class Recall:
         else:
             request, before = await parse(call, call.dialect, asking), 0
         users = find_users(request.body["input"])
-        with _renumber(before):
+        with texts.renumber(before):
             completion = await admit(http, call, request)
         return await send_reply(http, completion, partial(write_compacted, users))
 
@@ -129,7 +126,7 @@ class Recall:
         before, own = self._find_inputs(call, previous, texts.list_given(body["input"]))
         inputs = [*before, *own]
         if any(isinstance(one, Text) for one in inputs):
-            with _renumber(len(before)):
+            with texts.renumber(len(before)):
                 request = await self._read_full(call, body, inputs, max_bytes)
         return Whole(request, inputs, len(before), previous, is_kept)
 
@@ -283,22 +280,6 @@ def _find_settings(gateway: Gateway) -> Responses:
     settings = gateway.config.extras[TABLE]
     assert isinstance(settings, Responses)
     return settings
-
-
-@contextmanager
-def _renumber(before: int) -> Iterator[None]:
-    """Let an error name the caller's own items by their place in what it sent."""
-
-    def move(found: re.Match[str]) -> str:
-        place = int(found[1])
-        return f"input[{place - before if place >= before else place}]"
-
-    try:
-        yield
-    except errors.BadRequest as error:
-        error.message = _PLACE.sub(move, error.message)
-        error.param = None if error.param is None else _PLACE.sub(move, error.param)
-        raise
 
 
 def _reply(body: bytes) -> web.Response:

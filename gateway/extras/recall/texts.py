@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import orjson
@@ -24,6 +26,8 @@ _PREFIXES: Final = {
     "custom_tool_call_output": "ctco",
 }
 """The beginning of an item's id by its type; of others it is `item`."""
+_PLACE: Final = re.compile(r"\binput\[(\d+)\]")
+"""The place of an item in an error."""
 MAX_LIMIT: Final = 100
 """The most items of one page, as at OpenAI."""
 DEFAULT_LIMIT: Final = 20
@@ -137,3 +141,19 @@ def complete_item(item: Json, response_id: str, number: int, taken: Collection[s
 
 def _list(texts: Iterable[Text]) -> bytes:
     return b"[%b]" % b",".join(one.data for one in texts)
+
+
+@contextmanager
+def renumber(before: int) -> Iterator[None]:
+    """Let an error name the caller's own items by their place in what it sent."""
+
+    def move(found: re.Match[str]) -> str:
+        place = int(found[1])
+        return f"input[{place - before if place >= before else place}]"
+
+    try:
+        yield
+    except BadRequest as error:
+        error.message = _PLACE.sub(move, error.message)
+        error.param = None if error.param is None else _PLACE.sub(move, error.param)
+        raise

@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.translate.pivot import read_parallel
-from gateway.dialects.translate.schemas import shape_root
+from gateway.dialects.translate.roots import shape_root
 from gateway.dialects.wire.call_ids import MAX_NAME_CHARS
 from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field
