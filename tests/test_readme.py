@@ -174,7 +174,7 @@ def lacks_extra(words: list[str]) -> bool:
     """Return whether a command needs an extra that was taken away; all verbs have been loaded."""
     options = {f"{path} {one.name}" for path, verb in VERBS.items() for one in verb.arguments}
     known = {*find_words(), *VERBS, *options}
-    used = (*words, " ".join(words[:2]))
+    used = (*words, *(" ".join(words[:count]) for count in (2, 3)))
     return any(one not in known and find_missing("words", one) for one in used)
 
 
