@@ -13,7 +13,7 @@ _KEY_PAGE: Final = (
     EACH_KEY + _KEYS_OF + " AND (:ms IS NULL OR (keys.created_ms, keys.id) < (:ms, :id))"
     " ORDER BY keys.created_ms DESC, keys.id DESC LIMIT :limit"
 )
-_COUNT_KEYS: Final = "SELECT count(*) FROM keys" + _KEYS_OF
+_COUNT_KEYS: Final = f"SELECT count(*) FROM keys{_KEYS_OF}"  # noqa: S608 - of constants
 
 
 class KeyPages(Part):
