@@ -22,7 +22,7 @@ from gateway.ledger.sql.books import Books
 NAMED: Final = 3
 """The accounts or models that a need names, so that it stays one line."""
 BACKUP_DAYS: Final = 7
-"""The age at which a backup is old, where alerts have no setting of their own: a week."""
+"""The age at which the overview calls a backup old; alerts have a setting of their own."""
 
 
 @dataclass(frozen=True, slots=True)
