@@ -20,7 +20,7 @@ from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.history import INLINE_TOOL, THINKING, shape_input
 from gateway.dialects.translate.earlier import pair_calls, tell
 from gateway.dialects.translate.pivot import DEFAULT_FILENAME, make_file, make_text
-from gateway.dialects.wire.call_ids import MAX_NAME_CHARS, shape_name
+from gateway.dialects.wire.call_ids import shorten_name
 from gateway.dialects.wire.fields import dump_request, is_link
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.records import Json
@@ -140,9 +140,7 @@ def _translate_assistant(content: MessagesField) -> Json:
 
 def _translate_tool_use(block: MessagesField) -> Json:
     arguments = dump_request(shape_input(block.get("input"))).decode()
-    name = block["name"].read_string()
-    if len(name) > MAX_NAME_CHARS:  # of a tool that another provider took
-        name = shape_name(name)
+    name = shorten_name(block["name"].read_string())
     function = {"name": name, "arguments": arguments}
     return {"id": block["id"].read_string(), "type": "function", "function": function}
 
@@ -188,7 +186,8 @@ def _translate_block(block: MessagesField, *, links: bool) -> list[Json]:
         case "document":
             return _translate_document(block, links=links)
         case "tool_reference":  # all tools are sent in full, so its name says enough
-            return [make_text(f"[Tool found: {block['tool_name'].read_string()}]")]
+            name = shorten_name(block["tool_name"].read_string())
+            return [make_text(f"[Tool found: {name}]")]
         case kind if _EARLIER.fullmatch(kind):
             return [make_text(said)] if (said := tell(kind, block.value)) else []
         case kind:

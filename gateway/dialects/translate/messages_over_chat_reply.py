@@ -36,6 +36,7 @@ from gateway.dialects.translate.first_choice import (
     read_call,
     read_contents,
 )
+from gateway.dialects.wire.call_ids import read_long_names
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import render_event
@@ -79,10 +80,11 @@ def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[J
         blocks.append(make_thinking(contents.reasoning, signature or state.take_any()))
     if text := contents.text + contents.refusal:
         blocks.append(make_text(text, make_citations(contents.sources, contents.text)))
+    names = read_long_names(context.request.body.get("tools"))
     for call in contents.calls:
         identity, name, given = read_call(call)
         arguments = _read_arguments(given, cut=finish == _CUT)
-        blocks.append(make_tool_use(identity, name, arguments))
+        blocks.append(make_tool_use(identity, names.get(name, name), arguments))
     return blocks
 
 
@@ -145,7 +147,7 @@ _DELTAS: Final[dict[BlockKind, tuple[str, str]]] = {
 class MessageWriter(FirstChoiceWriter):
     """Writes messages events. Raises UndeliverableReply for calls that cannot be told apart."""
 
-    __slots__ = ("_input", "_kind", "_last", "_refusal", "_texts")
+    __slots__ = ("_input", "_kind", "_last", "_names", "_refusal", "_texts")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -153,6 +155,8 @@ class MessageWriter(FirstChoiceWriter):
         """The choice as it was when it had its finish reason."""
         self._kind: BlockKind | None = None
         """The kind of the block that is open."""
+        self._names: dict[str, str] | None = None
+        """The caller's long names of tools, by the short ones."""
         self._texts: list[str] = []
         """The fragments of the text block that is open, which its citations quote."""
         self._input: Literal["", "object", "other"] = ""
@@ -210,7 +214,10 @@ class MessageWriter(FirstChoiceWriter):
 
     def _open_call(self, call: Call) -> None:
         self._add_state()
-        self._open_block("tool_use", make_tool_use(call.identity, call.name, {}))
+        if self._names is None:  # read late: most replies call nothing, and requests may be large
+            self._names = read_long_names(self._context.request.body.get("tools"))
+        name = self._names.get(call.name, call.name)
+        self._open_block("tool_use", make_tool_use(call.identity, name, {}))
         self._input = ""
 
     def _write_arguments(self, call: Call, text: str) -> None:  # noqa: ARG002 - there is one open

@@ -17,7 +17,7 @@ from gateway.dialects.messages.caller import UNSET, MarkedField, MessagesField, 
 from gateway.dialects.translate.messages_over_chat_conversation import translate_conversation
 from gateway.dialects.translate.roots import shape_root
 from gateway.dialects.translate.schemas import is_strict
-from gateway.dialects.wire.call_ids import MAX_NAME_CHARS
+from gateway.dialects.wire.call_ids import shorten_name
 from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
 
 MAX_STOP_SEQUENCES: Final = 4
@@ -238,7 +238,7 @@ def _translate_choice(choice: MessagesField, tools: list[Json], searches: list[A
     if kind == "tool" and searches and choice.get("name") == WEB_SEARCH:
         fields = {"tool_choice": writer.SEARCH_CHOICE}
     elif kind == "tool":
-        name = read_tool_name(choice["name"])
+        name = shorten_name(choice["name"].read_string())
         fields = {"tool_choice": {"type": "function", "function": {"name": name}}}
     elif isinstance(kind, str) and kind in _CHOICES:
         fields = {"tool_choice": _CHOICES[kind]}
@@ -253,21 +253,13 @@ def _translate_choice(choice: MessagesField, tools: list[Json], searches: list[A
     return fields
 
 
-def read_tool_name(name: MessagesField) -> str:
-    if len(name.read_string()) > MAX_NAME_CHARS:
-        raise name.refuse(
-            f"this model's provider takes names of at most {MAX_NAME_CHARS} characters."
-        )
-    return name.read_string()
-
-
 def _translate_tool(tool: MessagesField) -> Json:
     kind = tool.get("type")
     if kind not in (None, "custom"):
         raise tool["type"].refuse_type("a tool", kind)
     tool.check_known(_KNOWN_OF_TOOL)
     _check_callers(tool["allowed_callers"])
-    function: Json = {"name": read_tool_name(tool["name"])}
+    function: Json = {"name": shorten_name(tool["name"].read_string())}
     if (description := tool["description"]).value is not None:
         function["description"] = description.read_string()
     function["parameters"] = shape_root(tool["input_schema"].read_object())

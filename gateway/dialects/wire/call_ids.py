@@ -26,7 +26,7 @@ MAX_ID_CHARS: Final = 64
 """The longest id that OpenAI's Responses API and Claude at Bedrock take. Other vendors state no limit."""
 _MARK: Final = "-gw2-"
 _HEX_CHARS: Final = 8
-"""Hex characters of a reply's mark: enough to tell the replies of a conversation apart."""
+"""Hex characters of a reply's mark, and behind a shortened name: enough to tell those of a conversation apart."""
 _MARKED: Final = re.compile(rf"(.+){_MARK}([0-9a-f]{{8}})-[0-9a-f]{{8}}", re.DOTALL)
 _RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d)[A-Za-z0-9]{8,}")
 """Matches an id that does not repeat: ids that count have fewer characters, or no digits among them."""
@@ -126,6 +126,19 @@ def _read_names(tools: object) -> Iterator[object]:
 def shape_name(name: str) -> str:
     """Return a tool's name in characters that all providers take."""
     return _ODD.sub("_", name)[:MAX_NAME_CHARS] or "_"
+
+
+def shorten_name(name: str) -> str:
+    """Return a tool's name that every provider takes by its length, always the same for one."""
+    if len(name) <= MAX_NAME_CHARS:
+        return name
+    return f"{name[: MAX_NAME_CHARS - _HEX_CHARS - 1]}_{hash_id(name, _HEX_CHARS)}"
+
+
+def read_long_names(tools: object) -> dict[str, str]:
+    """Return the names of a request's tools that `shorten_name` shortens, by the short ones."""
+    names = (name for name in _read_names(tools) if isinstance(name, str))
+    return {shorten_name(name): name for name in names if len(name) > MAX_NAME_CHARS}
 
 
 @dataclass(slots=True)

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.translate.pivot import read_parallel
 from gateway.dialects.translate.roots import shape_root
-from gateway.dialects.wire.call_ids import MAX_NAME_CHARS
+from gateway.dialects.wire.call_ids import shorten_name
 from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.records import Json, Target
-
-_DIGEST_CHARS: Final = 8
-"""Characters of the digest that keeps shortened names distinct: enough for one request."""
 
 _KINDS: Final = ("function", "custom")
 _WORDS: Final = ("auto", "none", "required")
@@ -71,11 +67,7 @@ def read_tool_names(body: Json) -> dict[str, ToolName]:
 
 def flatten_name(namespace: str, name: str) -> str:
     """Return the name of a function: always the same for one tool, and never too long."""
-    flat = f"{namespace}__{name}" if namespace else name
-    if len(flat) <= MAX_NAME_CHARS:
-        return flat
-    digest = sha256(flat.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
-    return f"{flat[: MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+    return shorten_name(f"{namespace}__{name}" if namespace else name)
 
 
 def read_flat_name(call: Field) -> str:
