@@ -39,8 +39,10 @@ USED: Final = {
     "adopted": "moves",
     "advised": "summary",
     "minutes": "summary",
+    "old_keys": "reports",
     "people": "advice",
     "refunds": "observations",
+    "signins": "reports",
     "units": "units",
 }
 """Another extra that a session needs, if it does."""
