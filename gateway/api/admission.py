@@ -26,6 +26,7 @@ from gateway.dialects.wire.records import (
     Body,
     CompletionRequest,
     Payload,
+    Reply,
     ReplyContext,
 )
 from gateway.extension import find_formats
@@ -59,6 +60,8 @@ class Completion:
     headers: MultiMapping[str]
     """The caller's headers that go upstream."""
     bill: Bill
+    edit: Callable[[Reply], None] | None = None
+    """Writes a JSON reply anew, or gives it a failure, before its charge. An extra's."""
     keep: Callable[[bytes], Awaitable[None]] | None = None
     """Called with the whole reply, or with a stream's last event, once its charge is committed or
     queued. An extra's."""

@@ -54,10 +54,8 @@ async def serve_completion(
     return await send_reply(http, await admit(http, call, request))
 
 
-async def send_reply(
-    http: web.Request, completion: Completion, write: Callable[[bytes], bytes] = bytes
-) -> web.StreamResponse:
-    """Serve an admitted request. `write` writes a JSON reply anew."""
+async def send_reply(http: web.Request, completion: Completion) -> web.StreamResponse:
+    """Serve an admitted request."""
     call = completion.call
     if completion.request.stream:
         response = StreamReply()
@@ -75,7 +73,7 @@ async def send_reply(
     # Streams have no such header: their head leaves before the cost is known.
     assert call.settlement is not None
     cost = format_amount(call.settlement.cost_nano)
-    return JsonReply(call, write(sink.body), {"x-gateway-cost": cost})
+    return JsonReply(call, sink.body, {"x-gateway-cost": cost})
 
 
 log = logging.getLogger("gateway.completions")

@@ -112,11 +112,13 @@ class Delivery:
             if pipeline.complete:
                 return
             size, values, work = pipeline.buffered_bytes, pipeline.buffered_elements, pipeline.end
-        # Where the values of JSON replies are not limited, a reply is passed on unparsed, however many it has.
+        # Where the values of JSON replies are not limited, a reply is passed on unparsed, however many values it has.
         is_parsed = self._candidate.exchange.max_elements < MAX_REPLY_BYTES
+        # An edit may repeat the request.
+        is_edited = self._completion.edit is not None and self._completion.request.is_large
         left = 0
         try:
-            if not is_large(size, values if is_parsed else 0):
+            if not is_edited and not is_large(size, values if is_parsed else 0):
                 out = work()
             else:
                 self._in_thread = True
@@ -192,6 +194,8 @@ class Delivery:
             with limit_elements(exchange.max_elements, refuse_reply):
                 reply = read(body, context)
         del body
+        if self._completion.edit is not None and reply.failure is None:
+            self._completion.edit(reply)
         self._reply = reply if stream is None else feed_reply(stream, reply)
         self._life.has_reply = stream is None  # a stream's events tell
         out = self._reply.body

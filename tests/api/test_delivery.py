@@ -85,7 +85,7 @@ class Scene(Sink):
         call.gateway.large_bodies = self.large_bodies
         call.note_first_byte = lambda: self.done.append("first byte")
         self.call = call
-        work = SimpleNamespace(request=context.request, bill=bill, call=call)
+        work = SimpleNamespace(request=context.request, bill=bill, call=call, edit=None)
         provider = SimpleNamespace(note_alive=lambda _: self.done.append("alive"))
         candidate = SimpleNamespace(
             exchange=EXCHANGES["chat"][self.upstream],

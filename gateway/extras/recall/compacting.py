@@ -11,8 +11,14 @@ from typing import Final
 
 from gateway.base.errors import UndeliverableReply
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
-from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    maybe_loads,
+)
+from gateway.dialects.wire.records import Json, Reply
 from gateway.extras.recall.texts import complete_item, list_given
 from gateway.extras.responses.compaction import TRIGGER
 
@@ -29,6 +35,7 @@ def write_asking(data: bytes) -> bytes:
         given = []
     if isinstance(given, str | list):  # anything else is refused like that of any request
         body["input"] = [*list_given(given), {"type": TRIGGER}]
+    body.pop("stream_options", None)
     return fields.dump_request(body | {"stream": False, "store": False})
 
 
@@ -37,16 +44,15 @@ def find_users(items: Sequence[Json]) -> list[Json]:
     return [one for one in items if one.get("role") == "user" and "content" in one]
 
 
-def write_compacted(users: Sequence[Json], reply: bytes) -> bytes:
-    """Write the reply, given the response. Raises UndeliverableReply if that has nothing in place of the rest."""
-    response = get_object({"": maybe_loads(reply)}, "")
-    made = [
-        one
-        for one in get_list(response, "output")
-        if type(one) is dict and one.get("type") == "compaction"
-    ]
-    if not made:
-        raise UndeliverableReply("The provider made no summary of the conversation.")
-    told = {name: response[name] for name in _MEMBERS if name in response}
+def compact_reply(users: Sequence[Json], name: str, reply: Reply) -> None:
+    """Write a response as the reply to such a request; `name` is its id if the provider gave none."""
+    response = get_object({"": maybe_loads(reply.body)}, "")
+    outputs = get_list(response, "output")
+    made = [one for one in outputs if type(one) is dict and one.get("type") == "compaction"]
+    if not made:  # the caller would take what there is for the whole conversation
+        reply.failure = UndeliverableReply("The provider made no summary of the conversation.")
+        return
+    told = {member: response[member] for member in _MEMBERS if member in response}
+    told["id"] = get_text(response, "id") or name
     kept = [complete_item(one, told["id"], number) for number, one in enumerate(users)]
-    return dumps_lenient(told | {"object": "response.compaction", "output": [*kept, *made]})
+    reply.body = dumps_lenient(told | {"object": "response.compaction", "output": [*kept, *made]})

@@ -41,7 +41,7 @@ from gateway.extras.count_tokens.serving import (
     count_tokens,
 )
 from gateway.extras.recall import texts
-from gateway.extras.recall.compacting import find_users, write_asking, write_compacted
+from gateway.extras.recall.compacting import compact_reply, find_users, write_asking
 from gateway.extras.recall.settings import TABLE, Responses
 from gateway.extras.recall.shelves import Kept, Shelves, Text
 from gateway.extras.responses.caller import ID_PREFIX, ResponsesCaller
@@ -103,18 +103,25 @@ class Recall:
 
     async def compact(self, http: web.Request, call: Call) -> web.StreamResponse:
         """Serve what stands in place of a conversation, which may be kept."""
-        data = await read_body(http, call)
-        write = partial(write_asking, data)
-        asking = await run_large(call, write) if is_large(len(data), 0) else write()
-        if self.shelves.settings.is_on:
-            whole = await self._read(call, asking)
-            request, before = whole.request, whole.before
-        else:
-            request, before = await parse(call, call.dialect, asking), 0
-        users = find_users(request.body["input"])
+        request, before = await self._read_asking(call, await read_body(http, call))
         with texts.renumber(before):
             completion = await admit(http, call, request)
-        return await send_reply(http, completion, partial(write_compacted, users))
+        users, name = find_users(request.body["input"]), ID_PREFIX + call.request_id
+        completion.edit = partial(compact_reply, users, name)
+        return await send_reply(http, completion)
+
+    async def _read_asking(self, call: Call, data: bytes) -> tuple[CompletionRequest, int]:
+        """Read the request for what stands in place of a conversation, and how many items are kept of it."""
+        write = partial(write_asking, data)
+        if is_large(len(data), 0):
+            count_body(call, len(data))
+            asking = await run_large(call, write)
+        else:
+            asking = write()
+        if not self.shelves.settings.is_on:
+            return await parse(call, call.dialect, asking), 0
+        whole = await self._read(call, asking)
+        return whole.request, whole.before
 
     async def _read(self, call: Call, data: bytes, max_bytes: int = sys.maxsize) -> Whole:
         """Read a request, and write it anew if it refers to others. Raises as `read_body` and `parse`."""

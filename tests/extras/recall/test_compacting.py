@@ -92,6 +92,22 @@ async def test_half_a_summary_is_an_error(stage: Stage, provider: Provider) -> N
     """A client would lose its conversation. The provider's work is charged."""
     reply = await compact(Scene(stage, provider), "Hi", Content(SUMMARY, finish="length"))
     assert (reply.status, reply.headers["x-should-retry"]) == (502, "false")
+    assert await stage.books.charge_nano(reply.headers["x-request-id"]) > 0
+
+
+async def test_a_provider_that_names_no_response_is_answered_for(stage: Stage) -> None:
+    scene = Scene(stage, RESPONSES_PROVIDER)
+    stage.alpha.play(json_reply(make_reply(MADE) | {"id": None}))
+    body = {"model": f"over-{scene.provider.kind}/0", "input": "Hi", "stream_options": {}}
+    reply = await stage.gateway.post(f"{RESPONSES}/compact", scene.key, body)
+    assert (reply.status, reply.json["id"][:9]) == (200, "resp_req_")
+    assert "stream_options" not in scene.sent
+
+
+async def test_a_large_conversation_is_compacted_beside_the_loop(stage: Stage) -> None:
+    said = "x" * 600_000
+    reply = await compact(Scene(stage), said)
+    assert reply.json["output"][0]["content"][0]["text"] == said
 
 
 async def test_openais_sdk_reads_it(stage: Stage) -> None:
