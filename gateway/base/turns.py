@@ -130,11 +130,15 @@ _Job = tuple[Callable[[], None], Callable[[], bool]]
 """Begins a job; returns False if nobody waits for it any more."""
 
 
+def _make_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
+
+
 class LargeBodies:
     """One thread for long work: one job at a time, so that memory stays bounded, fair by owner."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
+        self._thread = _make_thread()
         self._waiting: dict[Hashable, deque[_Job]] = {}
         """Jobs by owner, such as the account; the owner whose turn is next comes first."""
         self._busy = False
@@ -146,7 +150,11 @@ class LargeBodies:
 
         def begin() -> None:
             began = loop.time()  # set before, as the thread may hold the GIL from its first line on
-            begun = loop.run_in_executor(self._thread, function)
+            try:
+                begun = loop.run_in_executor(self._thread, function)
+            except RuntimeError:  # the machine has no thread, but the pool would keep the job
+                self._thread = _make_thread()
+                raise
             begun.add_done_callback(partial(self._finish, done, began))
 
         self._waiting.setdefault(owner, deque()).append((begin, done.done))
@@ -168,7 +176,7 @@ class LargeBodies:
                 self._waiting[owner] = queue  # at the end
             # Jobs that nobody waits for are dropped: a caller's time-out must not cost others time.
             if not is_unwanted():  # its caller's task was cancelled
-                begin()  # raises where the machine has no thread for the first job
+                begin()  # raises where the machine has no thread
                 self._busy = True
                 return
 
