@@ -21,6 +21,10 @@ _REFUSED: Final = frozenset({"allOf", "anyOf", "const", "enum", "not", "oneOf"})
 """Keywords that no root may have."""
 _BRANCHED: Final = _REFUSED | {"$ref"}
 DEFINITIONS: Final = ("$defs", "definitions")
+_NAMED: Final = frozenset({*DEFINITIONS, "patternProperties", "properties"})
+"""Keywords whose members are schemas by name."""
+_VALUES: Final = frozenset({"const", "default", "enum", "example", "examples"})
+"""Keywords that hold values, which may look like schemas."""
 _REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
 _MAX_LEVELS: Final = 8
 """Levels of alternatives within alternatives that are combined: callers choose how deep they nest, and each
@@ -67,16 +71,22 @@ def _unite_root(schema: Json) -> Json:
 
 def _give_items(schema: Json, level: int = 0) -> Json:
     """Return a schema all of whose arrays have `items`; the same if they have."""
-    made = {name: _give_inner_items(one, level + 1) for name, one in schema.items()}
+    made = {
+        name: one if name in _VALUES else _give_inner_items(one, level + 1, named=name in _NAMED)
+        for name, one in schema.items()
+    }
     kind = schema.get("type")
     if "items" not in schema and (kind == "array" or (type(kind) is list and "array" in kind)):
         return {**made, "items": {}}
     return schema if all(map(is_, made.values(), schema.values())) else made
 
 
-def _give_inner_items(held: Any, level: int) -> Any:
+def _give_inner_items(held: Any, level: int, *, named: bool = False) -> Any:
     if level < _MAX_DEPTH and type(held) is dict:
-        return _give_items(held, level)
+        if not named:
+            return _give_items(held, level)
+        members = {name: _give_inner_items(one, level + 1) for name, one in held.items()}
+        return held if all(map(is_, members.values(), held.values())) else members
     if level < _MAX_DEPTH and type(held) is list:
         parts = [_give_inner_items(one, level + 1) for one in held]
         return held if all(map(is_, parts, held)) else parts
