@@ -79,12 +79,13 @@ class Observations:
                 self.refusals.setdefault(key, RefusalSum()).add(refusal)
         self.refused += later.refused[: MAX_SUMS - len(self.refused)]
         for slot, call in later.calls.items():
-            self.calls.setdefault(slot, CallSum()).add(call)
+            if slot in self.calls or len(self.calls) < MAX_SUMS:
+                self.calls.setdefault(slot, CallSum()).add(call)
         self.failures += later.failures[: MAX_SUMS - len(self.failures)]
         for place, times in later.latencies.items():
-            kept = self.latencies.setdefault(place, [])
-            if len(kept) < MAX_TIMES:
-                kept += times
+            kept = self.latencies.get(place, [])
+            if len(kept) < MAX_TIMES and (kept or len(self.latencies) < MAX_SUMS):
+                self.latencies[place] = kept + times
 
 
 WRITE_SECONDS: Final = 2.0

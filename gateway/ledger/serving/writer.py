@@ -292,7 +292,8 @@ class Writer:
             # This process did not run, and neither did its thread: the database is not to blame.
             self._watch_due_seconds = now_seconds
             self._defer(late_seconds, now_seconds)
-        # Nobody knows what becomes of the ends under way; behind a row that is, a void can follow.
+        # The settlements under way may be committed, so their waits go on. Where only the row is under way, the
+        # settlement is still queued and can become a void.
         ends = {item.hold for item in self._batch if item.settlement is not None}
         undecided = () if self.takes_back else ends
         self.queue.expire(now_seconds - self._commit_seconds, undecided)
