@@ -10,6 +10,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from hypothesis import given
@@ -18,7 +19,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from gateway.dialects.wire.records import Target
-from gateway.dialects.wire.seals import tag_provider
+from gateway.dialects.wire.seals import seal, tag_provider
 from tests.dialects.chat.kit import make_context, play
 from tests.dialects.rules import add_up
 from tests.dialects.rules import check_messages_request as check_messages
@@ -235,7 +236,7 @@ CALLED: Final = [
     {"type": "tool_use", "id": f"toolu_0{one}AbCdEfGh", "name": "f", "input": {"a": one}}
     for one in (1, 2)
 ]
-SAID: Final = [{"type": "text", "text": one} for one in ("Grüße", "So.")]
+SAID: Final = [{"type": "text", "text": one} for one in ("Grüße ", "So.", "Nun denn.")]
 SEARCHED: Final = [
     {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "Hi"}},
     {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
@@ -245,11 +246,23 @@ SEARCHED: Final = [
 THOUGHT: Final = [
     [think(0), *CALLED],
     [think(0), SAID[0], think(1), SAID[1], *CALLED],
+    [think(0), SAID[0], think(1), SAID[1], think(2), SAID[2], *CALLED],
     [SAID[0], think(0), think(1), CALLED[0], think(2), CALLED[1]],
     [think(0), SAID[0], CALLED[0], think(1), SAID[1], CALLED[1]],
     [think(0), *SEARCHED, SAID[0], *CALLED],
 ]
 """Replies that think between what they say and call, as Claude does since version 4."""
+TAG: Final = tag_provider("alpha", "https://alpha.example/v1")
+
+
+def tell(caller: str, blocks: list[Json], reply: str = "request-1") -> Iterator[Json]:
+    """Give a reply as the caller reads it from JSON and from a stream."""
+    exchange = EXCHANGES[caller]["messages"]
+    context = replace(make_context(usage=True, tag=TAG), request_id=reply)
+    body = json.dumps(make_message(blocks, stop="tool_use")).encode()
+    yield json.loads(exchange.read_reply(body, context).body)
+    events = b"".join(frames(make_events(blocks, stop="tool_use")))
+    yield add_up(caller, play(exchange.open_stream(context), [events]))
 
 
 def go_on(caller: str, told: Json) -> Json:
@@ -264,20 +277,88 @@ def go_on(caller: str, told: Json) -> Json:
     return {"messages": [message, *tools]}
 
 
+def send_back(caller: str, said: Json) -> list[Json]:
+    """Return the first turn of the assistant that the provider gets."""
+    exchange = EXCHANGES[caller]["messages"]
+    request = exchange.caller.parse_request(json.dumps({"model": "m", **said}).encode())
+    made = json.loads(exchange.write_request(request, Target("theirs", provider_tag=TAG)).data)
+    turn: list[Json] = next(
+        one["content"] for one in made["messages"] if one["role"] == "assistant"
+    )
+    return turn
+
+
 @each_row(("caller", "blocks"), itertools.product(CALLERS.keys() - {"messages"}, THOUGHT))
 def test_thinking_comes_back_to_where_it_stood(caller: str, blocks: list[Json]) -> None:
     """Anthropic refuses a turn in which it stands elsewhere: "cannot be modified"."""
-    exchange = EXCHANGES[caller]["messages"]
-    context = make_context(usage=True, tag=tag_provider("alpha", "https://alpha.example/v1"))
-    body = json.dumps(make_message(blocks, stop="tool_use")).encode()
-    events = b"".join(frames(make_events(blocks, stop="tool_use")))
-    streamed = add_up(caller, play(exchange.open_stream(context), [events]))
-    for told in (json.loads(exchange.read_reply(body, context).body), streamed):
-        said = json.dumps({"model": "m", **go_on(caller, told)}).encode()
-        target = Target("theirs", provider_tag=context.provider_tag)
-        made = json.loads(exchange.write_request(exchange.caller.parse_request(said), target).data)
-        turn = next(one["content"] for one in made["messages"] if one["role"] == "assistant")
-        # Items of a Responses stream are paragraphs.
-        assert [{**one, "text": one.get("text", "").strip()} for one in turn] == [
-            {**one, "text": one.get("text", "").strip()} for one in blocks if one not in SEARCHED
+    for told in tell(caller, blocks):
+        turn = send_back(caller, go_on(caller, told))
+        if caller == "responses":  # its items of text are paragraphs
+            turn = [edit_text(one, one.get("text", "").removesuffix("\n\n")) for one in turn]
+        assert turn == [one for one in blocks if one not in SEARCHED]
+
+
+def edit_text(block: Json, text: str) -> Json:
+    return {**block, "text": text} if block["type"] == "text" else block
+
+
+@each_row(
+    ("first", "second"),
+    [
+        ([think(7), SAID[1]], THOUGHT[2]),
+        ([think(7), SAID[0]], [think(0), CALLED[0], think(1), CALLED[1]]),
+        ([SAID[1]], THOUGHT[2]),
+    ],
+)
+def test_thinking_of_two_replies_in_a_row_is_in_front(
+    first: list[Json], second: list[Json]
+) -> None:
+    """They are one turn if no result is between them, and their text is not cut."""
+    one, two = (next(tell("responses", blocks, str(blocks))) for blocks in (first, second))
+    said = go_on("responses", two)
+    turn = send_back("responses", {"input": [*one["output"], *said["input"]]})
+    kinds = ["thinking", "text", "tool_use"]
+    told = sorted([*first, *second], key=lambda block: kinds.index(block["type"]))
+    assert list_solid(turn) == list_solid(told)
+
+
+def list_solid(blocks: list[Json]) -> list[Any]:
+    """List the blocks without their white space, texts in a row as one."""
+    pieces = itertools.groupby(blocks, key=lambda block: block["type"])
+    return [
+        "".join("".join(one["text"] for one in held).split()) if kind == "text" else [*held]
+        for kind, held in pieces
+    ]
+
+
+MARK: Final = {"cache_control": {"type": "ephemeral"}}
+
+
+@each_row(
+    ("cuts", "mark", "expected"),
+    [
+        ([0], {}, [think(0), SAID[0], think(1), SAID[1], *CALLED]),
+        ([0, 3], {}, [think(0), SAID[0], think(1), SAID[1], *CALLED]),
+        ([0], MARK, [think(0), {"type": "text", "text": "Grüße So.", **MARK}, *CALLED]),
+    ],
+)
+def test_thinking_comes_back_into_parts(cuts: list[int], mark: Json, expected: list[Json]) -> None:
+    """Text with a mark stays whole: thinking within it is left out, as elsewhere it is refused."""
+    for told in tell("chat", [think(0), SAID[0], think(1), SAID[1], *CALLED]):
+        said = go_on("chat", told)
+        message = said["messages"][0]
+        ends = zip(cuts, [*cuts[1:], None], strict=True)
+        message["content"] = [
+            {"type": "text", "text": message["content"][start:end], **mark} for start, end in ends
         ]
+        assert send_back("chat", said) == expected
+
+
+@each_row("at", [{}, {"at": [5, 0]}])
+def test_thinking_of_older_seals_is_in_front(at: Json) -> None:
+    """Callers still send seals of versions that noted other places, or none."""
+    sealed = seal([think(0), {**think(1), **at}], TAG)
+    reasoning = {"type": "reasoning", "summary": [], "encrypted_content": sealed}
+    said = {"role": "assistant", "content": "Grüße So."}
+    text = {"type": "text", "text": "Grüße So."}
+    assert send_back("responses", {"input": [reasoning, said]}) == [think(0), think(1), text]

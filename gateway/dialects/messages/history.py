@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import is_not
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 import orjson
 
@@ -61,19 +62,36 @@ def maybe_thinking(block: object) -> Json | None:
             return None
 
 
-def note_place(thinking: Json, chars: int, calls: int) -> Json:
-    """Note in a thinking block how much text and how many calls came before it in its reply."""
-    return {**thinking, "at": [chars, calls]} if chars or calls else thinking
+class Place(NamedTuple):
+    """A place in a reply: what came before it."""
+
+    reply: str
+    """The request that it replies to; "" if that was not noted."""
+    chars: int = 0
+    """Characters of text without white space, which clients trim, and put between texts."""
+    digest: int = 0
+    """The checksum of these characters."""
+    calls: int = 0
+
+    def add(self, text: str) -> Place:
+        """Return the place behind some more text."""
+        words = "".join(text.split())
+        digest = crc32(words.encode(errors="replace"), self.digest)
+        return Place(self.reply, self.chars + len(words), digest, self.calls)
+
+
+def note_place(thinking: Json, place: Place) -> Json:
+    return {**thinking, "at": [*place]}
 
 
 def maybe_placed(block: object) -> Json | None:
-    """Return a thinking block that was noted, its place in `at`; None if it is not signed."""
+    """Return a thinking block, its `Place` in `at`; None if it is not signed."""
     thinking = maybe_thinking(block)
     match block:
-        case {"at": [int(chars), int(calls)]} if thinking:
-            return {**thinking, "at": (chars, calls)}
+        case {"at": [str(reply), int(chars), int(digest), int(calls)]} if thinking:
+            return {**thinking, "at": Place(reply, chars, digest, calls)}
         case _:
-            return thinking and {**thinking, "at": (0, 0)}
+            return thinking and {**thinking, "at": Place("")}
 
 
 def may_think(turns: Sequence[Any]) -> bool:

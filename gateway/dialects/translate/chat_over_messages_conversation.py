@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.messages.history import maybe_placed, read_input
+from gateway.dialects.messages.history import Place, maybe_placed, read_input
 from gateway.dialects.translate import pivot
 from gateway.dialects.wire.customs import INPUT_KEY
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
-from gateway.dialects.wire.jsonbytes import get_text
 from gateway.dialects.wire.records import Json
 
 CACHE_MARK: Final = "cache_control"
@@ -121,21 +121,43 @@ class Turns(pivot.Conversation):
 
 def _weave(message: Json, said: list[Json], calls: list[Json]) -> list[Json]:
     """Return the blocks of a turn: the upstream refuses thinking elsewhere than it stood, or at the end."""
-    text = get_text(message, "content")
-    is_text = said == _make_text(text)  # parts do not tell which text came first
+    text = "".join(one["text"] for one in said)
+    found = read_state(message, maybe_placed)
+    placed = [*zip(found, _find_cuts(text, [one.pop("at") for one in found]), strict=True)]
+    # Marked texts stay whole. A turn without thinking is accepted, unlike one with it elsewhere.
+    if any(CACHE_MARK in one for one in said):
+        placed = [one for one in placed if one[1] == (0, 0)]
     woven: list[Json] = []
     waiting: list[Json] = []
-    chars = count = 0
-    for thinking in read_state(message, maybe_placed):
-        place = thinking.pop("at")
-        end, before = place if is_text else (0, 0)
-        if between := [*_make_text(text[chars:end]), *calls[count:before]]:
+    start = count = 0
+    for thinking, (end, before) in placed:
+        if between := [*_make_text(text[start:end]), *calls[count:before]]:
             woven += [*waiting, *between]
             waiting.clear()
-            chars, count = max(chars, end), max(count, before)
+        start, count = end, before
         waiting.append(thinking)
-    rest = [*(_make_text(text[chars:]) if is_text else said), *calls[count:]]
+    rest = [*(_make_text(text[start:]) if start else said), *calls[count:]]
     return [*woven, *waiting, *rest] if rest else woven
+
+
+def _find_cuts(text: str, places: list[Place]) -> list[tuple[int, int]]:
+    """Return where places are in a turn: how much text, with the white space behind it, and how many calls.
+
+    All are in front unless they are places of one reply, with whose text the turn begins.
+    """
+    solid = (at for at, char in enumerate(text) if not char.isspace())
+    here = Place(places[0].reply if places else "")
+    cuts: list[tuple[int, int]] = []
+    end = seen = 0
+    for place in places:
+        if here.chars < place.chars <= len(text):
+            start, end = end, next(islice(solid, place.chars - seen, None), len(text))
+            here, seen = here.add(text[start:end]), place.chars + 1
+        if here[:3] != place[:3] or place.calls < here.calls:
+            return [(0, 0)] * len(places)
+        here = place
+        cuts.append((end, place.calls))
+    return cuts
 
 
 def _mark(message: Field, blocks: list[Json]) -> list[Json]:

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.tools import ARGUMENTS, ToolKind, name_customs
-from gateway.dialects.messages.history import THINKING, maybe_thinking, note_place
+from gateway.dialects.messages.history import THINKING, Place, maybe_thinking, note_place
 from gateway.dialects.messages.upstream import dump_arguments, read_blocks
 from gateway.dialects.translate.pivot import make_usage
 from gateway.dialects.wire.call_ids import ReplyIds
@@ -49,7 +49,7 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
     blocks = read_blocks(reply)
     ids, customs = ReplyIds(context), name_customs(context.request.body)
     calls = [_make_call(one, ids, customs) for one in blocks if one.get("type") == "tool_use"]
-    thinking = [*_read_thinking(blocks)]
+    thinking = [*_read_thinking(blocks, context)]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
     stop, details = get_text(reply, "stop_reason"), get_object(reply, "stop_details")
     finish, refusal = read_ending(stop, details, called=bool(calls), functions=functions)
@@ -66,13 +66,13 @@ def _join(blocks: list[Json], kind: str) -> str:
     return "".join(get_text(block, kind) for block in blocks if block.get("type") == kind)
 
 
-def _read_thinking(blocks: list[Json]) -> Iterator[Json]:
+def _read_thinking(blocks: list[Json], context: ReplyContext) -> Iterator[Json]:
     """Give the blocks of thinking that are signed, with their places; see `_KEPT`."""
-    chars = calls = 0
+    place, calls = Place(context.request_id), 0
     for block in takewhile(lambda one: get_text(one, "type") in _KEPT, blocks):
         if thinking := maybe_thinking(block):
-            yield note_place(thinking, chars, calls)
-        chars += len(_join([block], "text"))
+            yield note_place(thinking, place._replace(calls=calls))
+        place = place.add(_join([block], "text"))
         calls += block.get("type") == "tool_use"
 
 
@@ -138,7 +138,7 @@ class ChunkWriter(writer.ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
     __slots__ = (
-        "_block_start", "_citations", "_customs", "_ending", "_is_whole", "_thinking", "_tools",
+        "_block_start", "_citations", "_customs", "_ending", "_is_whole", "_place", "_thinking", "_tools",
     )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
@@ -149,10 +149,12 @@ class ChunkWriter(writer.ChoiceWriter):
         """The citations of that block. They concern the whole block and may come before its text."""
         self._customs: frozenset[str] | None = None
         """The names of the caller's custom tools."""
-        self._thinking: dict[int, tuple[Json, tuple[int, int], dict[str, list[str]]]] = {}
+        self._thinking: dict[int, tuple[Json, Place, dict[str, list[str]]]] = {}
         """The blocks of thinking that are open, their places, and the fragments of their texts."""
         self._is_whole = True
         """All blocks so far come back."""
+        self._place = Place(context.request_id)
+        """The place behind all text so far."""
         self._ending: tuple[str, Json] = "", {}
         """The stop reason, and its explanation."""
         self._tools: dict[int, _ToolBlock] = {}
@@ -166,6 +168,11 @@ class ChunkWriter(writer.ChoiceWriter):
     def maybe_extend(self, probed: Json, key: str) -> Callable[[str], None] | None:  # noqa: ARG002 - all blocks are written alike
         """See `EventWriter`: the fragments of thinking are kept besides."""
         return partial(self._write_text, _TEXT_KEYS[key]) if key == "text" else None
+
+    def _write_text(self, key: str, text: object) -> None:
+        super()._write_text(key, text)
+        if key == "content" and isinstance(text, str):
+            self._place = self._place.add(text)
 
     def flush(self) -> None:
         for index in list(self._tools):
@@ -196,7 +203,7 @@ class ChunkWriter(writer.ChoiceWriter):
         if kind in THINKING and self._is_whole:
             self._thinking[index] = (
                 block,
-                (self._content_chars, self._count),
+                self._place._replace(calls=self._count),
                 {key: [get_text(block, key)] for key in _SIGNED},
             )
 
@@ -230,7 +237,7 @@ class ChunkWriter(writer.ChoiceWriter):
             block, place, fragments_by_key = self._thinking.pop(index)
             texts = {key: "".join(fragments) for key, fragments in fragments_by_key.items()}
             if thinking := maybe_thinking(block | texts):
-                self._note_state(note_place(thinking, *place))
+                self._note_state(note_place(thinking, place))
         if (tool := self._tools.pop(index, None)) is None:
             return
         if not tool.call.has_arguments:
