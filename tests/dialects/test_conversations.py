@@ -24,6 +24,7 @@ from tests.dialects.chat.kit import make_context, play
 from tests.dialects.rules import add_up
 from tests.dialects.rules import check_messages_request as check_messages
 from tests.dialects.rules import check_responses_request as check_responses
+from tests.support.extras import need_extra
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz
 from tests.support.messages import frames, make_events, make_message
@@ -302,6 +303,7 @@ def edit_text(block: Json, text: str) -> Json:
     return {**block, "text": text} if block["type"] == "text" else block
 
 
+@need_extra("responses")
 @each_row(
     ("first", "second"),
     [
@@ -354,6 +356,7 @@ def test_thinking_comes_back_into_parts(cuts: list[int], mark: Json, expected: l
         assert send_back("chat", said) == expected
 
 
+@need_extra("responses")
 @each_row("at", [{}, {"at": [5, 0]}])
 def test_thinking_of_older_seals_is_in_front(at: Json) -> None:
     """Callers still send seals of versions that noted other places, or none."""
