@@ -26,6 +26,7 @@ from gateway.base.errors import (
 from gateway.base.money import Tokens
 from gateway.base.turns import LargeBodies, spawn
 from gateway.dialects.exchanges import MAX_REPLY_ELEMENTS
+from gateway.dialects.wire.records import Reply
 from gateway.dialects.wire.sse import BOM
 from gateway.upstream.receivers import Wants
 from tests.api.test_shares import MIB, make_call, make_gateway
@@ -71,6 +72,7 @@ class Scene(Sink):
     done: list[str] = field(default_factory=list)
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
     call: Any = None
+    work: Any = None
     sent: bytes = b""
     life: Lifecycle = field(default_factory=Lifecycle)
     delivery: Delivery = field(init=False)
@@ -85,7 +87,7 @@ class Scene(Sink):
         call.gateway.large_bodies = self.large_bodies
         call.note_first_byte = lambda: self.done.append("first byte")
         self.call = call
-        work = SimpleNamespace(request=context.request, bill=bill, call=call, edit=None)
+        self.work = work = SimpleNamespace(request=context.request, bill=bill, call=call, edit=None)
         provider = SimpleNamespace(note_alive=lambda _: self.done.append("alive"))
         candidate = SimpleNamespace(
             exchange=EXCHANGES["chat"][self.upstream],
@@ -309,6 +311,23 @@ async def test_a_large_json_reply_is_read_beside_the_loop(
     assert "raise" not in scene.done
     assert scene.delivery.complete
     scene.call.gateway.large_bodies.close()
+
+
+@each_row("is_large", [False, True])
+async def test_an_edit_that_may_repeat_a_large_request_is_made_beside_the_loop(
+    *, is_large: bool
+) -> None:
+    scene, threads = Scene((JSON,), stream=False), list[str]()
+
+    def edit(reply: Reply) -> None:
+        threads.append(threading.current_thread().name.partition("_")[0])
+        reply.body = b"edited"
+
+    scene.work.edit, scene.work.request = edit, SimpleNamespace(stream=False, is_large=is_large)
+    await scene.run()
+    assert threads == ["large-bodies" if is_large else "MainThread"]
+    assert scene.delivery.take_last() == b"edited"
+    scene.large_bodies.close()
 
 
 @each_row("is_over", [False, True])

@@ -125,10 +125,16 @@ async def test_tries_that_fail_keep_no_more_in_memory(monkeypatch: pytest.Monkey
     for tries in range(1, 4):
         for number in range(3):
             observer.note_refusal(tries * 10 + number, "c", "", "req_1")
-            observer.note_upstream_call("p", "m", make_failure())
+            observer.note_upstream_call("p", f"{tries}{number}", make_failure())
+            observer.note_latency(
+                tries * 10 + number, "p", "m", NOW_MS, first_byte_ms=9, total_ms=90
+            )
         await until(lambda: store._report is not None, "a try")
         for number in range(3):
             observer.note_refusal(tries * 10 + 5 + number, "c", "", "req_1")
+            observer.note_latency(
+                tries * 10 + 5 + number, "p", "m", NOW_MS, first_byte_ms=9, total_ms=90
+            )
             observer.note_upstream_call("p", "m", make_failure())
         store.answer(OSError("down"))
     store.answers = [None]
@@ -136,6 +142,7 @@ async def test_tries_that_fail_keep_no_more_in_memory(monkeypatch: pytest.Monkey
     observed = store.written[-1]
     assert [row[2] for row in observed.refused] == [10, 11, 12]
     assert (len(observed.refusals), len(observed.failures)) == (3, 3)
+    assert (len(observed.calls), len(observed.latencies)) == (3, 3)
 
 
 async def test_a_flood_of_refusals_takes_no_place_of_other_accounts() -> None:
