@@ -12,8 +12,8 @@
     aiohttp_insides   a caller's connection: bytes to aiohttp's parser, in turns; all else that is used of
                     aiohttp beyond its documented API
     lingering       the end of a refused caller's connection: what it still sends is thrown away
-    bodies          bodies: read within deadlines, parsed at once or in the thread
-    shares          the bytes of bodies and replies in memory, which accounts share fairly
+    bodies          bodies: read within deadlines, counted in memory, which accounts share fairly, parsed at once or
+                    in the thread
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
     admission       model, routes that can carry the request and what it may use, hold
     billing         what a request may cost, the hold, and the one settlement

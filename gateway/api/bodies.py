@@ -1,25 +1,27 @@
-"""Bodies of requests: read as they arrive within limits, counted in memory, then parsed.
+"""Bodies: read as they arrive within limits, counted in memory, parsed. Accounts share memory and thread fairly.
 
-Each JSON value takes a step in Python and 60 bytes of memory. On the loop, a body of many values would stop
-all streams meanwhile. So large JSON is read and written in a thread, whose time accounts share fairly.
+All bodies of requests are counted, and the waiting parts of replies: a JSON reply until its caller has it, an
+event until it is whole, and bytes that a caller does not read. A request beyond its account's share is refused.
+A reply is paid for and never refused: reading from its provider stops until there is room. One reply per account
+may always be read on, because several half-read replies would wait for each other.
+
+Each JSON value takes a step in Python and 60 bytes of memory. So large JSON is read and written in a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Final
 
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
 from gateway.api.call import Call
-from gateway.api.shares import count_body
 from gateway.base import errors
 from gateway.base.deadlines import limit_seconds
 from gateway.base.turns import Result, find_turns
@@ -36,11 +38,6 @@ PARSED_FACTOR: Final = 2
 FRAMING_SECONDS: Final = 1.0
 """Seconds between two checks of a chunked body that does not arrive for malformed chunks: aiohttp does not
 tell the body of these, so the caller's 400 comes this late."""
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-async def defer_continue(http: web.Request) -> None:
-    """Send no `100 Continue` yet (aiohttp's hook): `read_body` does once the key is known."""
 
 
 async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize) -> bytes:
@@ -82,8 +79,7 @@ async def read_pieces(
 
     Reading waits while `take` works. Raises as `read_body`, and what `take` raises.
     """
-    # Before `100 Continue`, so that a caller who waits
-    # for it never sends the body (RFC 9110 §10.1.1).
+    # Before `100 Continue`, so that a caller who waits for it never sends the body (RFC 9110 §10.1.1).
     if (http.content_length or 0) > most:
         raise _too_large(most)
     server = call.gateway.config.server
@@ -94,7 +90,7 @@ async def read_pieces(
     resume_body(http)
     try:
         if http.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
-            await http.writer.write(_CONTINUE)
+            await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         # Each piece renews the quiet time but not the total one, which ends bodies that drip.
         async with limit_seconds(server.body_idle_seconds, server.body_total_seconds) as limit:
             while data := await read():
@@ -127,9 +123,8 @@ async def _read_chunks(http: web.Request) -> bytes:
                 return await http.content.readany()
         except TimeoutError:
             if has_queued_message(http):
-                raise errors.BadRequest(
-                    "The chunked encoding of the request body is malformed."
-                ) from None
+                message = "The chunked encoding of the request body is malformed."
+                raise errors.BadRequest(message) from None
 
 
 def resume_body(http: web.BaseRequest) -> None:
@@ -145,16 +140,13 @@ def has_tiny_chunks(http: web.BaseRequest) -> bool:
 
 def check_encoding(headers: Mapping[str, str]) -> None:
     """Refuse a body that is compressed. Raises UnsupportedMediaType."""
-    if headers.get(hdrs.CONTENT_ENCODING, "").partition(";")[0].strip().lower() not in {
-        "",
-        "identity",
-    }:
-        raise errors.UnsupportedMediaType(
-            "Content-Encoding is not supported here; send the body as it is."
-        )
+    encoding = headers.get(hdrs.CONTENT_ENCODING, "").partition(";")[0].strip().lower()
+    if encoding not in ("", "identity"):
+        message = "Content-Encoding is not supported here; send the body as it is."
+        raise errors.UnsupportedMediaType(message)
 
 
-@functools.lru_cache(maxsize=64)
+@lru_cache(maxsize=64)
 def _is_json(content_type: str) -> bool:
     kind = content_type.partition(";")[0].strip().lower()
     # The suffix marks JSON, too (RFC 6839).
@@ -182,14 +174,12 @@ def _find_owner(call: Call) -> int | None:
 async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request where parsing delays no other one. Raises BodyTooLarge, BadRequest."""
     size = len(body)
+    may_be_long = size > LOOP_VALUES  # each value takes a byte at least
     # Commas inside strings count, too: telling them apart would take as long as parsing.
-    if size > LOOP_BYTES or (
-        size > LOOP_VALUES  # each value takes a byte at least
-        and bounds.bound_elements(body) > LOOP_VALUES
-    ):
+    if size > LOOP_BYTES or (may_be_long and bounds.bound_elements(body) > LOOP_VALUES):
         request = await run_large(call, partial(parse_large, dialect, body))
     else:
-        if size > LOOP_VALUES:
+        if may_be_long:
             await find_turns().wait(_find_owner(call))
         request = dialect.parse_request(body)
     request.size = size
@@ -200,9 +190,8 @@ def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request whose values and escapes are counted first. Raises BodyTooLarge, BadRequest."""
     elements = bounds.count_elements(body, bounds.MAX_ELEMENTS)
     if elements > bounds.MAX_ELEMENTS:
-        raise errors.BodyTooLarge(
-            f"The request body has more than {bounds.MAX_ELEMENTS:,} JSON values."
-        )
+        message = f"The request body has more than {bounds.MAX_ELEMENTS:,} JSON values."
+        raise errors.BodyTooLarge(message)
     if bounds.has_more_escapes(body, bounds.MAX_ESCAPES):
         raise errors.BodyTooLarge(
             f"The request body has more than {bounds.MAX_ESCAPES:,} backslashes. Send text as"
@@ -215,3 +204,97 @@ def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
         )
     with bounds.limit_elements(bounds.MAX_ELEMENTS - elements, bounds.refuse_elements):
         return replace(dialect.parse_request(body), elements=elements, is_large=True)
+
+
+ACCOUNT_SHARE: Final = 2
+"""One account may use the budget of memory divided by this. Once the budget is full, an account that uses less
+than an equal part is still served: many such accounts together exceed the budget, each by less than the last."""
+SMALL_BYTES: Final = 64 << 10
+"""Replies up to this size are not counted: a transport takes as many bytes before it asks to wait."""
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """The bytes that the requests and replies of one account take in memory."""
+
+    buffered_bytes: int = 0
+    ahead: Call | None = None
+    """The request whose reply is read to its end although the share is full."""
+
+
+def count_body(call: Call, size: int) -> None:
+    """Reserve room for received bytes until their request ends.
+
+    Raises Overloaded when memory is full, and RateLimited when the account has used its share. The only
+    request in flight always has room, or a body within its limit could never be served.
+    """
+    assert call.key is not None
+    gateway, share = call.gateway, call.gateway.shares.get(call.key.account.id)
+    own = size if share is None else share.buffered_bytes + size
+    budget = gateway.config.server.max_bodies_mb << 20
+    used = gateway.buffered_bytes + size
+    if own > budget // ACCOUNT_SHARE or used > budget:
+        accounts, mine = {*gateway.shares, call.key.account.id}, call.buffered_bytes + size
+        check_share(budget, used, own, mine, accounts=len(accounts), what="memory")
+    count_bytes(call, size)
+
+
+def check_share(budget: int, used: int, own: int, mine: int, *, accounts: int, what: str) -> None:
+    """Refuse a request that would take more of a budget than its account may use.
+
+    `used` bytes would be taken by so many accounts together, `own` by this one, `mine` by the request.
+    Raises Overloaded, RateLimited.
+    """
+    if own > budget // ACCOUNT_SHARE and own > mine:
+        raise errors.RateLimited(
+            f"The requests in flight of your account exceed its share of {what}. Try again shortly."
+        )
+    # Only those that use more than an equal part are refused: a crowd must not starve a small account.
+    if used > budget and used > mine and own > _find_limit(budget, used, accounts):
+        raise errors.Overloaded(
+            f"The requests in flight exceed the gateway's {what} for bodies. Try again shortly."
+        )
+
+
+def count_reply(call: Call, size: int) -> bool:
+    """Set the bytes counted for the reply to `size`; return `may_read`."""
+    count_bytes(call, size - call.reply_bytes)
+    call.reply_bytes = size
+    return may_read(call)
+
+
+def may_read(call: Call) -> bool:
+    """Return whether more of the reply may be read: its account has room, or it is the reply `ahead`."""
+    assert call.key is not None
+    gateway, share = call.gateway, call.gateway.shares.get(call.key.account.id)
+    budget = gateway.config.server.max_bodies_mb << 20
+    limit = _find_limit(budget, gateway.buffered_bytes, len(gateway.shares))
+    if share is None or share.buffered_bytes <= limit:
+        return True
+    if share.ahead is None:
+        share.ahead = call
+    return share.ahead is call
+
+
+def count_bytes(call: Call, size: int) -> None:
+    """Add bytes of a request or its reply to those in memory; a negative size gives room back."""
+    assert call.key is not None
+    gateway, account = call.gateway, call.key.account.id
+    share = gateway.shares.get(account)
+    if share is None:
+        share = gateway.shares[account] = Share()
+    gateway.buffered_bytes += size
+    share.buffered_bytes += size
+    call.buffered_bytes += size
+    if not call.buffered_bytes:
+        call.reply_bytes = 0
+    if size < 0 and share.ahead is call:
+        share.ahead = None  # it becomes `ahead` again if it still needs to
+    # Accounts without buffered bytes must not lower the equal part of the others.
+    if not share.buffered_bytes:
+        del gateway.shares[account]
+
+
+def _find_limit(budget: int, used: int, accounts: int) -> int:
+    """Return the bytes of a budget that each account may use if they use so many together."""
+    return budget // (ACCOUNT_SHARE if used <= budget else max(accounts, ACCOUNT_SHARE))

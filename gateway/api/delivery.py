@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 from gateway.api.admission import Completion
-from gateway.api.bodies import LOOP_VALUES, is_large, run_large
+from gateway.api.bodies import LOOP_VALUES, SMALL_BYTES, count_reply, is_large, may_read, run_large
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.shares import SMALL_BYTES, count_reply, may_read
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
 from gateway.base.usage import Metered, Reported, meter

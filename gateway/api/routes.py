@@ -21,7 +21,6 @@ import orjson
 from aiohttp import hdrs, web
 
 from gateway.api.admission import find_problem
-from gateway.api.bodies import defer_continue
 from gateway.api.call import Call
 from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front
@@ -132,6 +131,10 @@ def _add_path(
         resource.add_route(method, front, expect_handler=expect)
         if method != hdrs.METH_ANY and "{" not in path:
             gateway.fronts[method, path] = front
+
+
+async def defer_continue(http: web.Request) -> None:
+    """Send no `100 Continue` yet (aiohttp's hook): `bodies.read_body` does once the key is known."""
 
 
 def reply_json(body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -> web.Response:

@@ -20,8 +20,8 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_request import BaseRequest
 
+from gateway.api.bodies import SMALL_BYTES, count_bytes, count_reply
 from gateway.api.call import Call, make_headers
-from gateway.api.shares import SMALL_BYTES, count_bytes, count_reply
 from gateway.base.deadlines import Clock
 from gateway.base.errors import GatewayError, drop_frames
 from gateway.base.turns import spawn

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gateway.api.aiohttp_insides import WebHandler
+from gateway.api.bodies import Share
 from gateway.api.call import Call, Failure
 from gateway.api.limits import AllRates, Bucket
-from gateway.api.shares import Share
 from gateway.base.deadlines import Ticker
 from gateway.base.errors import GatewayError
 from gateway.base.turns import LargeBodies

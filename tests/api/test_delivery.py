@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.api.bodies import count_bytes, count_reply
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.shares import count_bytes, count_reply
 from gateway.api.sink import Sink
 from gateway.base.errors import (
     STOPPED,

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gateway.api.shares import count_body, count_bytes, count_reply, may_read
+from gateway.api.bodies import count_body, count_bytes, count_reply, may_read
 from gateway.api.state import Gateway
 from gateway.base.errors import Overloaded, RateLimited
 from tests.api.scene import set_stage

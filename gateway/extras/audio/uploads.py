@@ -24,10 +24,9 @@ from typing import IO, Final, TypeVar
 from aiohttp import hdrs, web
 
 from gateway.api.admission import find_model
-from gateway.api.bodies import check_encoding, read_pieces, run_large
+from gateway.api.bodies import check_encoding, check_share, count_body, read_pieces, run_large
 from gateway.api.call import Call
 from gateway.api.completions import serve_completion
-from gateway.api.shares import check_share, count_body
 from gateway.base.errors import Overloaded
 from gateway.base.usage import TOKENS_PER_SECOND
 from gateway.dialects.wire.records import CompletionRequest, Inputs, InputUnit

@@ -24,12 +24,11 @@ from typing import Final
 from aiohttp import web
 
 from gateway.api.admission import admit
-from gateway.api.bodies import PARSED_FACTOR, is_large, parse, read_body, run_large
+from gateway.api.bodies import PARSED_FACTOR, count_body, is_large, parse, read_body, run_large
 from gateway.api.call import Call
 from gateway.api.completions import send_reply, serve_completion
 from gateway.api.paths import explain_path
 from gateway.api.routes import Endpoint
-from gateway.api.shares import count_body
 from gateway.api.state import Gateway
 from gateway.base import errors
 from gateway.dialects.wire.records import CompletionRequest, Json
