@@ -4,8 +4,8 @@
     providers   a provider at run time: requests in flight, pauses that it asked for, circuit breakers by which
                 routes that failed repeatedly come last
     keys        the keys of a provider, some of which rest
-    forwarder   requests to one provider by its keys and connections, and the meaning of its failures
-    pool        the connections to one provider, idle ones among them
+    forwarder   requests to one provider by its keys and connections, idle ones among these, and the meaning of
+                its failures
     attempt     one try at one route: the headers that are sent, its deadlines, what takes the answer, early
                 ends
     dial        new connections to one provider: addresses raced, TLS, proxies

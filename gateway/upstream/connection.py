@@ -100,7 +100,9 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
+        """Whether a request may be sent. The next one would take bytes that wait for its answer."""
+        is_open = self._transport is not None and not self._transport.is_closing()
+        return is_open and not self._pending
 
     @property
     def awaits_provider(self) -> bool:
@@ -199,7 +201,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         # A small read must not overtake bytes that wait, or a receiver that asked to wait.
-        if len(data) <= AT_ONCE_BYTES and self.awaits_provider:
+        if len(data) <= AT_ONCE_BYTES and not self.paused and not self._pending:
             self._read(data)
             return
         self._pending += data
@@ -322,7 +324,8 @@ class Connection(asyncio.Protocol):
 
     def _read_rest(self) -> None:
         """Read the rest of the body for a moment: usually one last empty chunk."""
-        if not self.usable or self._error is not None:
+        transport = self._transport
+        if transport is None or transport.is_closing() or self._error is not None:
             self._finish()
             return
         if self.paused:
@@ -334,8 +337,24 @@ class Connection(asyncio.Protocol):
         """Return to the pool if the connection may serve again, else close it."""
         if self._linger is not None:
             self._cancel_linger()
-        # Decided first: the next lines clear the state it depends on.
-        may_serve_again = self._may_serve_again()
+        # The response was read whole, nothing came behind it, and the request was sent. Decided first: the next
+        # lines clear the state it depends on.
+        reader, transport = self._reader, self._transport
+        may_serve_again = (
+            reader is not None
+            and reader.head is not None
+            and transport is not None
+            and not transport.is_closing()
+            and reader.done
+            and not reader.leftover
+            and reader.head.is_persistent
+            and reader.head.status not in NOT_REUSABLE
+            and self._error is None
+            and not self._pending
+            # An early answer leaves the request's rest unsent, which would delay the next request.
+            and self.is_sent
+            and transport.get_write_buffer_size() == 0
+        )
         # The next request must not see the state of this response.
         self._error = None
         self._reader = self._receiver = self._open_body = self._waiter = None
@@ -347,23 +366,6 @@ class Connection(asyncio.Protocol):
             self._keep(self)
         else:
             self._abort()
-
-    def _may_serve_again(self) -> bool:
-        """Return whether the response was read whole, nothing came behind it, and the request was sent."""
-        reader, transport = self._reader, self._transport
-        if reader is None or reader.head is None or transport is None or transport.is_closing():
-            return False
-        return (
-            reader.done
-            and not reader.leftover
-            and reader.head.is_persistent
-            and reader.head.status not in NOT_REUSABLE
-            and self._error is None
-            and not self._pending
-            # An early answer leaves the request's rest unsent, which would delay the next request.
-            and self.is_sent
-            and transport.get_write_buffer_size() == 0
-        )
 
     def _cancel_linger(self) -> None:
         if self._linger is not None:

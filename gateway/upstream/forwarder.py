@@ -6,6 +6,8 @@ blame the provider for what the caller did.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -29,7 +31,68 @@ from gateway.upstream.connection import MOST_LINES, MOST_TRANSLATED_LINES, Broke
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
-from gateway.upstream.pool import Pool
+
+IDLE_SECONDS: Final = 15.0
+"""Time an idle connection is kept, less than by providers: one they close first costs a retry."""
+
+
+class Pool:
+    """The connections to one origin. `ProviderState.enter` limits the requests in flight."""
+
+    def __init__(self, dialer: Dialer) -> None:
+        self._dialer = dialer
+        self._idle: dict[Connection, float] = {}
+        """Each with the time until which it is kept, the oldest first."""
+        self._expiry: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def connect(self) -> Connection:
+        """Make a new connection. Raises what `Dialer.dial` raises."""
+        return await self._dialer.dial(lambda: Connection(self.put, self.discard))
+
+    def take(self) -> Connection | None:
+        """Return the connection that was used last; None if none is idle."""
+        while self._idle:
+            # The provider is least likely to have closed the latest one, and the others can expire.
+            connection, until = self._idle.popitem()
+            if connection.usable and time.monotonic() < until:
+                return connection
+            connection.close()  # also one kept for too long, as this process did not run in time
+        return None
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection that may serve again."""
+        # A response has ended after a reload: nobody takes from this pool any more.
+        if self._closed:
+            connection.close()
+            return
+        self._idle[connection] = time.monotonic() + IDLE_SECONDS
+        if self._expiry is None:
+            self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire)
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that is lost."""
+        self._idle.pop(connection, None)
+
+    def close(self) -> None:
+        """Close idle connections at once, and the others after their response."""
+        self._closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for connection in tuple(self._idle):
+            connection.close()
+
+    def _expire(self) -> None:
+        self._expiry = None
+        now = time.monotonic()
+        for connection, until in tuple(self._idle.items()):
+            if until <= now:
+                del self._idle[connection]
+                connection.close()
+        if self._idle:
+            seconds = next(iter(self._idle.values())) - now
+            self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
+
 
 ERROR_BODY_SECONDS: Final = 5.0
 """How long to wait for the text of an error; only the status decides what happens next."""
@@ -153,17 +216,15 @@ class HttpForwarder(Forwarder):
         # Callers' headers differ from request to request, so heads with them are not kept.
         if passed:
             head = self._write_head(upstream, path, key, passed)
+        elif (path, key.secret) in self._heads:
+            head = self._heads[path, key.secret]
         else:
-            head = self._heads.get((path, key.secret)) or self._add_head(upstream, path, key)
+            head, kept = self._write_head(upstream, path, key, {}), set(self._ring.list_secrets())
+            # Those with keys that have ended are dropped.
+            self._heads = {one: self._heads[one] for one in self._heads if one[1] in kept}
+            self._heads[path, key.secret] = head
         # In one piece, so that head and body leave in one write.
         return b"%b%d\r\n\r\n%b" % (head, len(body), body if isinstance(body, bytes) else b"")
-
-    def _add_head(self, upstream: Upstream, path: str, key: ProviderKey) -> bytes:
-        """Write the request's head and keep it; drop kept heads with keys that have ended."""
-        head, kept = self._write_head(upstream, path, key, {}), set(self._ring.list_secrets())
-        self._heads = {one: self._heads[one] for one in self._heads if one[1] in kept}
-        self._heads[path, key.secret] = head
-        return head
 
     def _write_head(
         self, upstream: Upstream, path: str, key: ProviderKey, passed: Mapping[str, str]

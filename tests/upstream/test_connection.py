@@ -21,7 +21,7 @@ from gateway.base.errors import GatewayError, InternalError, UpstreamError
 from gateway.base.turns import TURN_SECONDS, Turns, find_turns
 from gateway.upstream.connection import Broken, Connection, cut_piece
 from gateway.upstream.dial import Dialer, Unreachable
-from gateway.upstream.pool import Pool
+from gateway.upstream.forwarder import Pool
 from gateway.upstream.receivers import Wants
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
@@ -318,6 +318,7 @@ async def test_what_comes_while_a_receiver_waits_is_kept(size: int) -> None:
     assert not connection.awaits_provider
     connection.data_received(b"2" * size)
     assert wire.reads is (size <= PART_BYTES)
+    assert not connection.usable, "the next request would take what waits for its answer"
     assert taker.body == b"1"
     taker.full = False
     taker.room.set()

@@ -11,7 +11,7 @@ from yarl import URL
 
 from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer, Unreachable
-from gateway.upstream.pool import Pool
+from gateway.upstream.forwarder import Pool
 from tests.support.config import Places
 
 URL_: Final = URL("http://127.0.0.1:1/v1")
@@ -22,7 +22,6 @@ class Kept:
     """An idle connection."""
 
     usable: bool = True
-    awaits_provider: bool = True
     closed: bool = False
 
     def close(self) -> None:
@@ -46,14 +45,12 @@ async def test_the_connection_used_last_serves_first() -> None:
 
 
 async def test_one_that_cannot_serve_is_passed_over() -> None:
-    """Such as one with bytes that came unasked and wait for their turn: they are no answer."""
     pool, good, bad, lost = Pool(Dialer(URL_, 5)), Kept(), Kept(usable=False), Kept()
-    unasked = Kept(awaits_provider=False)
-    put(pool, good, bad, unasked, lost)
+    put(pool, good, bad, lost)
     pool.discard(cast("Connection", lost))
     pool.discard(cast("Connection", lost))
     assert get(pool) is good
-    assert unasked.closed
+    assert bad.closed
     pool.close()
 
 
@@ -80,9 +77,9 @@ async def test_the_oldest_are_closed_when_their_time_has_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool, old, young = Pool(Dialer(URL_, 5)), Kept(), Kept()
-    monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 0)
+    monkeypatch.setattr("gateway.upstream.forwarder.IDLE_SECONDS", 0)
     put(pool, old)
-    monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 600)
+    monkeypatch.setattr("gateway.upstream.forwarder.IDLE_SECONDS", 600)
     put(pool, young)
     while not old.closed:  # noqa: ASYNC110 - a timer of the loop
         await asyncio.sleep(0)

@@ -22,7 +22,7 @@ from gateway.extension import find_formats
 from gateway.upstream.attempt import list_headers
 from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
-from gateway.upstream.pool import Pool
+from gateway.upstream.forwarder import Pool
 from gateway.upstream.receivers import CollectedBody
 
 LOOK_SECONDS: Final = 10.0
