@@ -12,7 +12,7 @@ from typing import Final, Literal
 from weakref import WeakKeyDictionary
 
 from gateway.config.records import Config, Limits
-from gateway.dialects.wire.records import RateLimit
+from gateway.dialects.wire.base import RateLimit
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import (
     LIMITS,

@@ -34,9 +34,8 @@ from gateway.base.money import describe_amount
 from gateway.base.process import describe_version
 from gateway.base.times import DAY_MS, format_iso
 from gateway.config.records import Config, Limits, Model
-from gateway.dialects.wire.base import Caller
+from gateway.dialects.wire.base import Caller, ListedModel
 from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.dialects.wire.records import ListedModel
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
 from gateway.ledger.budget_records import BudgetStanding

@@ -24,7 +24,7 @@ from gateway.api.limits import Bucket, Rates
 from gateway.api.state import Gateway
 from gateway.base.errors import RateLimited
 from gateway.config.records import Limits
-from gateway.dialects.wire.records import RateLimit
+from gateway.dialects.wire.base import RateLimit
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Rate, Terms
 from tests.support.formats import CALLERS

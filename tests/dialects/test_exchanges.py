@@ -12,7 +12,8 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.wire.records import ListedModel, Target
+from gateway.dialects.wire.base import ListedModel
+from gateway.dialects.wire.records import Target
 from gateway.extension import find_dialects
 from tests import streams
 from tests.dialects.chat.kit import Played, dump, each_byte, make_context, play, read_chunks

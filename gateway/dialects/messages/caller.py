@@ -16,13 +16,13 @@ import orjson
 from gateway.base.errors import BadRequest, GatewayError
 from gateway.base.usage import UNBOUNDED
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.base import Caller
+from gateway.dialects.wire.base import Caller, ListedModel, RateLimit
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
 from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, ORDINARY, TextFields, add_others
 from gateway.dialects.wire.names import Names
-from gateway.dialects.wire.records import CompletionRequest, Json, ListedModel, Query, RateLimit
+from gateway.dialects.wire.records import CompletionRequest, Json, Query
 
 DEFAULT_PAGE: Final = 20
 """Models of a page if the caller does not say how many: the default of Anthropic's API, as its clients count

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import orjson
 
@@ -32,13 +34,44 @@ from gateway.dialects.wire.records import (
     DEFAULT_KIND,
     CompletionRequest,
     Json,
-    ListedModel,
     Query,
-    RateLimit,
     Reasoning,
     ReplyContext,
     Target,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """An entry of the list of models."""
+
+    id: str
+    kind: str
+    owned_by: str
+    created: int
+    """Unix seconds; 0 means unknown."""
+    max_input_tokens: int
+    max_output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """A limit per minute of the caller's key, or of its account."""
+
+    name: Literal["requests", "tokens"]
+    limit: int
+    remaining: int
+    reset_seconds: float
+    """The time until the limit is fully available again."""
+
+    @property
+    def reset(self) -> str:
+        """The same as a Go duration, as OpenAI writes it: `12ms`, `1s`, `6m0s`."""
+        milliseconds = max(0, round(self.reset_seconds * 1000))
+        if milliseconds < 1000:  # noqa: PLR2004 - a second
+            return f"{milliseconds}ms"
+        minutes, rest = divmod(-(-milliseconds // 1000), 60)
+        return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 class Caller(ABC):

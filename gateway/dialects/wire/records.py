@@ -34,8 +34,7 @@ Taken = Literal[
 ]
 """A field, or a part of earlier turns, that some chat upstreams take and others refuse."""
 History = Literal["any", "mistral", "openai"]
-"""The earlier turns that a chat upstream accepts: all, or only turns that a strict vendor could have
-made."""
+"""The earlier turns that a chat upstream accepts: all, or only those that a strict vendor could have made."""
 SAMPLING: Final = frozenset(
     {"frequency_penalty", "logit_bias", "logprobs", "parallel_tool_calls", "presence_penalty"}
     | {"seed", "stop", "stop_sequences", "store", "temperature", "top_k", "top_logprobs", "top_p"}
@@ -299,36 +298,3 @@ class Event:
     comments: tuple[bytes, ...]
     canonical: bool
     """The event is exactly one line `data: …`, so it may pass unchanged."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListedModel:
-    """An entry of the list of models."""
-
-    id: str
-    kind: str
-    owned_by: str
-    created: int
-    """Unix seconds; 0 means unknown."""
-    max_input_tokens: int
-    max_output_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class RateLimit:
-    """A limit per minute of the caller's key, or of its account."""
-
-    name: Literal["requests", "tokens"]
-    limit: int
-    remaining: int
-    reset_seconds: float
-    """The time until the limit is fully available again."""
-
-    @property
-    def reset(self) -> str:
-        """The same as a Go duration, as OpenAI writes it: `12ms`, `1s`, `6m0s`."""
-        milliseconds = max(0, round(self.reset_seconds * 1000))
-        if milliseconds < 1000:  # noqa: PLR2004 - a second
-            return f"{milliseconds}ms"
-        minutes, rest = divmod(-(-milliseconds // 1000), 60)
-        return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.base.errors import BadRequest
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.history import may_think, read_arguments, wrap_arguments
-from gateway.dialects.wire.records import ListedModel
+from gateway.dialects.wire.base import ListedModel
 from tests.support.formats import CALLERS
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row

@@ -23,16 +23,14 @@ from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_mes
 from gateway.dialects.exchanges import Translation
 from gateway.dialects.formats import Formats
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.base import Caller, EventUpstream
+from gateway.dialects.wire.base import Caller, EventUpstream, ListedModel, RateLimit
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader, EventWriter, Pipeline
 from gateway.dialects.wire.records import (
     CompletionRequest,
     Event,
-    ListedModel,
     Query,
-    RateLimit,
     ReplyContext,
     ReplyUsage,
     Target,
