@@ -2,13 +2,13 @@
 
     routes          the endpoints, each wrapped in the layers that it needs; those that look something up:
                     models, the caller's key, receipts, health
-    front           the outermost layer: request id and dialect, errors as replies
+    front           the record that each request carries; the outermost layer, which begins and ends it: request id
+                    and dialect, headers, errors as replies
     paths           what a caller of a path is told that is not served
     wire            the connections of callers: errors of bytes that are no request
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
     state           the state that all requests share
-    call            the record that each request carries, and the headers of its reply
     aiohttp_insides   a caller's connection: bytes to aiohttp's parser, in turns; all else that is used of
                     aiohttp beyond its documented API
     lingering       the end of a refused caller's connection: what it still sends is thrown away

@@ -16,7 +16,7 @@ from multidict import MultiMapping
 
 from gateway.api.billing import Bill, open_bill
 from gateway.api.bodies import run_large
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.state import Gateway
 from gateway.base import errors, usage

@@ -18,7 +18,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.lifecycle import Owed, Verdict
 from gateway.base import usage
 from gateway.base.errors import BadRequest, BudgetSpent, GatewayError, InternalError

@@ -21,7 +21,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.base import errors
 from gateway.base.deadlines import limit_seconds
 from gateway.base.turns import Result, find_turns

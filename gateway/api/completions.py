@@ -26,8 +26,8 @@ from aiohttp import web
 from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, parse, read_body
-from gateway.api.call import Call
 from gateway.api.delivery import Delivery
+from gateway.api.front import Call
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamReply, StreamSink, drain
 from gateway.base.errors import (
     STOPPED,

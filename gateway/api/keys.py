@@ -10,8 +10,7 @@ from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import PacedConnection
 from gateway.api.bodies import count_bytes
-from gateway.api.call import Call
-from gateway.api.front import Handler
+from gateway.api.front import Call, Handler
 from gateway.api.limits import Rates
 from gateway.api.state import Gateway
 from gateway.base import ids

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 from aiohttp import web
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.base import errors
 from gateway.base.addresses import find_address
 from gateway.extension import find_formats, tell_way

@@ -21,9 +21,8 @@ import orjson
 from aiohttp import hdrs, web
 
 from gateway.api.admission import find_problem
-from gateway.api.call import Call
 from gateway.api.completions import serve_completion
-from gateway.api.front import Handler, make_front
+from gateway.api.front import Call, Handler, make_front
 from gateway.api.keys import require_key
 from gateway.api.limits import find_limits
 from gateway.api.paths import refuse_method, refuse_path

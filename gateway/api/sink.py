@@ -21,7 +21,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.bodies import SMALL_BYTES, count_bytes, count_reply
-from gateway.api.call import Call, make_headers
+from gateway.api.front import Call, make_headers
 from gateway.base.deadlines import Clock
 from gateway.base.errors import GatewayError, drop_frames
 from gateway.base.turns import spawn

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from gateway.api.aiohttp_insides import WebHandler
 from gateway.api.bodies import Share
-from gateway.api.call import Call, Failure
+from gateway.api.front import Call, Failure
 from gateway.api.limits import AllRates, Bucket
 from gateway.base.deadlines import Ticker
 from gateway.base.errors import GatewayError

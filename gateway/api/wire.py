@@ -12,8 +12,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.aiohttp_insides import PacedConnection, Wire
-from gateway.api.call import Call, make_headers
-from gateway.api.front import render_error
+from gateway.api.front import Call, make_headers, render_error
 from gateway.api.lingering import LINGER_BYTES
 from gateway.api.paths import explain_path
 from gateway.api.state import Gateway

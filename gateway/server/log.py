@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 import orjson
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.base.money import Tokens, format_amount
 from gateway.config.records import Config
 

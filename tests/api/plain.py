@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gateway.api import admission, call, lifecycle
+from gateway.api import admission, front, lifecycle
 from gateway.api.front import render_error
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.wire import choose_caller
@@ -20,7 +20,7 @@ OFF = "gpt-5.5"
 
 
 def find_code(code: str | None) -> str:
-    return call.find_code(BadRequest("M", code=code))
+    return front.find_code(BadRequest("M", code=code))
 
 
 def choose_dialect(head: bytes) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from gateway.api.call import Call as ServedCall
-from gateway.api.call import find_code
+from gateway.api.front import Call as ServedCall
+from gateway.api.front import find_code
 from gateway.api.state import Gateway
 from gateway.base.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.api.admission import expect_usage
 from gateway.api.billing import Bill, open_bill
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Bucket, Rates
 from gateway.base.errors import BalanceHeld, InsufficientBalance, RateLimited

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.base.money import Tokens
 from gateway.base.times import HOUR_MS
 from gateway.base.usage import MissingUsages

@@ -14,8 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.aiohttp_insides import KEPT_HEAD_BYTES
-from gateway.api.call import Call
-from gateway.api.front import make_front, render_error
+from gateway.api.front import Call, make_front, render_error
 from gateway.api.paths import UNSERVED, explain_path, refuse_method
 from gateway.api.routes import add_api, defer_continue, make_routes
 from gateway.api.state import MAX_FAILURES, Gateway

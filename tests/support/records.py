@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Final
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.base.money import Tokens
 from gateway.config.records import Provider
 from tests.support.formats import CALLERS

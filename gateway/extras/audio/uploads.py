@@ -25,8 +25,8 @@ from aiohttp import hdrs, web
 
 from gateway.api.admission import find_model
 from gateway.api.bodies import check_encoding, check_share, count_body, read_pieces, run_large
-from gateway.api.call import Call
 from gateway.api.completions import serve_completion
+from gateway.api.front import Call
 from gateway.base.errors import Overloaded
 from gateway.base.usage import TOKENS_PER_SECOND
 from gateway.dialects.wire.records import CompletionRequest, Inputs, InputUnit

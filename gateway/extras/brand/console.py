@@ -13,8 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.api.call import Call
-from gateway.api.front import make_front
+from gateway.api.front import Call, make_front
 from gateway.api.state import Gateway
 from gateway.config.records import Config
 from gateway.extension import Started

@@ -16,8 +16,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.api.call import Call
-from gateway.api.front import make_front
+from gateway.api.front import Call, make_front
 from gateway.api.keys import note_known
 from gateway.api.state import Gateway
 from gateway.base.errors import RESTARTING, drop_frames

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from gateway.extension import find_added
 
 if TYPE_CHECKING:
-    from gateway.api.call import Call
+    from gateway.api.front import Call
     from gateway.api.state import Gateway
     from gateway.config.records import Billing, Config
     from gateway.extras.console.lists import Json

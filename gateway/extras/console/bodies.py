@@ -8,7 +8,7 @@ import orjson
 from aiohttp import hdrs, web
 
 from gateway.api.bodies import has_tiny_chunks, resume_body
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.state import Gateway
 from gateway.base.deadlines import limit_seconds
 from gateway.dialects.wire.jsonbytes import dumps_lenient

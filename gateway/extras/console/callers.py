@@ -15,7 +15,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.base.addresses import Network, parse_address
 from gateway.config.records import Config, Server
 from gateway.extras.console.additions import find_credentials

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
 
-from gateway.api.call import Call
-from gateway.api.front import Handler, make_front
+from gateway.api.front import Call, Handler, make_front
 from gateway.api.keys import note_known
 from gateway.api.state import Gateway
 from gateway.base.addresses import find_address

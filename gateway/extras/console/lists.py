@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.api.call import make_headers
+from gateway.api.front import make_headers
 from gateway.base.times import DAY_MS, format_day
 from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.errors import invalid_field

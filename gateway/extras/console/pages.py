@@ -22,7 +22,7 @@ from typing import Final
 
 from aiohttp import ETag, hdrs, web
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.paths import explain_path
 from gateway.base.errors import NotFound
 from gateway.base.process import PROGRAM

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 import orjson
 from aiohttp import web
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.state import Gateway
 from gateway.base.addresses import parse_address
 from gateway.extras.console.additions import Script, ScriptRole

@@ -14,7 +14,7 @@ from multidict import MultiMapping
 
 from gateway.api.admission import estimate_input, find_model, pick_headers
 from gateway.api.bodies import parse, read_body, run_large
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.routes import Endpoint, reply_json
 from gateway.base.deadlines import Ticker
 from gateway.base.errors import GatewayError, OutOfResources, Overloaded, RateLimited, UpstreamError

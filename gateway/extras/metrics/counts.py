@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Final
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.state import Gateway
 from gateway.base.money import Tokens
 from gateway.extras.metrics.families import Counter, Family, Histogram, Labels

@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.routes import Endpoint
 from gateway.base.money import format_amount
 from gateway.dialects.chat.dialect import ChatCaller

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.api.call import Call, find_code
+from gateway.api.front import Call, find_code
 from gateway.api.routes import Endpoint, reply_json, show_receipt
 from gateway.api.state import Gateway
 from gateway.base.errors import (

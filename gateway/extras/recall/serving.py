@@ -25,8 +25,8 @@ from aiohttp import web
 
 from gateway.api.admission import admit
 from gateway.api.bodies import PARSED_FACTOR, count_body, is_large, parse, read_body, run_large
-from gateway.api.call import Call
 from gateway.api.completions import send_reply, serve_completion
+from gateway.api.front import Call
 from gateway.api.paths import explain_path
 from gateway.api.routes import Endpoint
 from gateway.api.state import Gateway

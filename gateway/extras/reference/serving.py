@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.api.routes import Access as EndpointAccess
 from gateway.api.routes import Endpoint, make_routes, reply_json
 from gateway.api.state import Gateway

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, get_args
 
-from gateway.api.call import Call
+from gateway.api.front import Call
 from gateway.extras.console.additions import Addition, Credential, Script
 from gateway.extras.console.callers import nobody, note_failure, take_try
 from gateway.extras.console.errors import ConsoleError, too_many_tries
