@@ -25,8 +25,7 @@ from gateway.extension import Started, find_dialects, find_extras, find_formats
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.providers import ProviderState
-from gateway.upstream.routing import Candidate, Routes
+from gateway.upstream.routing import Candidate, ProviderState, Routes
 
 log = logging.getLogger("gateway.state")
 

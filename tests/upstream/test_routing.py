@@ -36,9 +36,9 @@ from gateway.base.errors import (
     UpstreamUnavailable,
 )
 from gateway.dialects.wire.records import Target
+from gateway.upstream.breaker import Breaker
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.providers import Breaker, ProviderState
-from gateway.upstream.routing import Candidate, Routes, try_routes
+from gateway.upstream.routing import Candidate, ProviderState, Routes, try_routes
 from tests.support import records
 from tests.support.formats import EXCHANGES
 
@@ -170,7 +170,7 @@ async def test_scenes(
     text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene, told, before = Scene(), list[str](), dict[str, str]()
-    monkeypatch.setattr("gateway.upstream.providers.time", scene)
+    monkeypatch.setattr("gateway.upstream.routing.time", scene)
     _, *lines = text.rstrip("\n").split("\n")
     for step in (line.removeprefix("> ") for line in lines if line.startswith("> ")):
         caplog.clear()

@@ -29,8 +29,7 @@ from gateway.base.usage import Expected, MissingUsages, UsageLimits
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext, Target
 from gateway.ledger.serving import writer
-from gateway.upstream.providers import ProviderState
-from gateway.upstream.routing import Candidate
+from gateway.upstream.routing import Candidate, ProviderState
 from tests.api.lives.ledger import WatchedLedger, make_ledger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.scripted import USAGE, FakeRoute, FakeSink
