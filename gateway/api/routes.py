@@ -75,10 +75,10 @@ class Endpoint:
 def add_api(app: web.Application, gateway: Gateway) -> None:
     """Add all endpoints, those of extras among them, and the handlers that refuse unknown paths."""
     added = [one for extra in gateway.extras for one in extra.endpoints]
-    routes = {(one.method, one.path): one for one in (*make_routes(), *added)}
+    endpoints = {(one.method, one.path): one for one in (*list_endpoints(), *added)}
     paths: dict[str, list[Endpoint]] = {}
-    for route in routes.values():
-        paths.setdefault(route.path, []).append(route)
+    for endpoint in endpoints.values():
+        paths.setdefault(endpoint.path, []).append(endpoint)
     for path, methods in paths.items():
         _add_path(app.router, gateway, path, methods)
     refuse = refuse_path(paths)
@@ -90,8 +90,8 @@ def add_api(app: web.Application, gateway: Gateway) -> None:
     app.router.add_route(hdrs.METH_ANY, _ANY_REST, front)
 
 
-def make_routes() -> list[Endpoint]:
-    """Make the completions of every caller, and what all callers share."""
+def list_endpoints() -> list[Endpoint]:
+    """Return the completions of every caller, and what all callers share."""
     formats = find_formats()
     everybody = tuple(formats.callers.values())
     charged = [
@@ -117,15 +117,19 @@ def _add_path(
     heads = (replace(one, method="HEAD") for one in methods if one.method == hdrs.METH_GET)
     methods = [*methods, *heads]
     refuse = refuse_method(", ".join(one.method for one in methods))
-    for method, handler, route in (
+    for method, handler, endpoint in (
         *((one.method, one.wrap(), one) for one in methods),
         (hdrs.METH_ANY, refuse, methods[0]),
     ):
         front = make_front(
-            gateway, handler, route.callers, surface=route.surface, logged=route.access != "open"
+            gateway,
+            handler,
+            endpoint.callers,
+            surface=endpoint.surface,
+            logged=endpoint.access != "open",
         )
         # aiohttp would ask for the body before the key is known.
-        expect = defer_continue if route.method == hdrs.METH_POST else None
+        expect = defer_continue if endpoint.method == hdrs.METH_POST else None
         resource.add_route(method, front, expect_handler=expect)
         if method != hdrs.METH_ANY and "{" not in path:
             gateway.fronts[method, path] = front
@@ -141,7 +145,7 @@ def reply_json(body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -
 
 async def list_models(http: web.Request, call: Call) -> web.Response:
     """Reply with the models that the key and its account may use."""
-    models = [_list(one) for one in call.gateway.routes.models.values() if _may(call, one)]
+    models = [_describe(one) for one in call.gateway.routes.models.values() if _may_use(call, one)]
     query = {name: http.query.getall(name) for name in http.query}
     return reply_json(orjson.dumps(call.dialect.list_models(models, query)))
 
@@ -149,17 +153,17 @@ async def list_models(http: web.Request, call: Call) -> web.Response:
 async def retrieve_model(http: web.Request, call: Call) -> web.Response:
     wanted = http.match_info["model"]
     model = call.gateway.routes.find_model(wanted)
-    if model is None or not _may(call, model):
+    if model is None or not _may_use(call, model):
         assert call.key is not None
         raise ModelNotFound(wanted, find_problem(call.gateway, call.key, wanted))
-    return reply_json(orjson.dumps(call.dialect.show_model(replace(_list(model), id=wanted))))
+    return reply_json(orjson.dumps(call.dialect.show_model(replace(_describe(model), id=wanted))))
 
 
-def _may(call: Call, model: Model) -> bool:
+def _may_use(call: Call, model: Model) -> bool:
     return call.key is None or call.key.allows(model.id)
 
 
-def _list(model: Model) -> ListedModel:
+def _describe(model: Model) -> ListedModel:
     return ListedModel(
         id=model.id,
         kind=model.kind,

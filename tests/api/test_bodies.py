@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 
 from gateway.api.bodies import is_large, parse, parse_large
-from gateway.api.routes import make_routes
+from gateway.api.routes import list_endpoints
 from gateway.base.errors import BadRequest, BodyTooLarge
 from gateway.base.turns import TURN_SECONDS, LargeBodies
 from gateway.dialects.wire.bounds import (
@@ -83,7 +83,7 @@ REFUSED: tuple[tuple[str, int, dict[str, str]], ...] = (
 async def test_a_refusal_arrives_at_a_client_that_sends_its_body_first() -> None:
     """On each path, whatever is refused; the body is larger than all buffers on its way."""
     seeds = (Seed("rich"), Seed("empty", 0), Seed("busy", requests_per_minute=1))
-    paths = [(one.path, one.access) for one in make_routes() if one.method == "POST"]
+    paths = [(one.path, one.access) for one in list_endpoints() if one.method == "POST"]
     size = 12 << 20
     async with set_stage(kinds=KINDS, seeds=seeds) as stage:
         keys = {name: one.key for name, one in stage.callers.items()} | {"nobody": "sk-ru-nobody"}

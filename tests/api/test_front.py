@@ -16,7 +16,7 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.api.aiohttp_insides import KEPT_HEAD_BYTES
 from gateway.api.front import Call, make_front, render_error
 from gateway.api.paths import UNSERVED, explain_path, refuse_method
-from gateway.api.routes import add_api, defer_continue, make_routes
+from gateway.api.routes import add_api, defer_continue, list_endpoints
 from gateway.api.state import MAX_FAILURES, Gateway
 from gateway.api.wire import choose_caller
 from gateway.base.errors import GatewayError, InternalError, InvalidKey, MethodNotAllowed, NotFound
@@ -63,7 +63,7 @@ async def test_methods_that_a_path_does_not_have_are_told_those_it_has() -> None
     assert refusal.value.allow == "GET"
 
 
-SERVED = [route.path for route in make_routes()]
+SERVED = [route.path for route in list_endpoints()]
 
 
 def test_no_path_is_both_served_and_not() -> None:
@@ -117,7 +117,7 @@ async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
 
 
 def test_only_what_is_charged_needs_a_balance() -> None:
-    routes = make_routes()
+    routes = list_endpoints()
     assert {one.path: one.access for one in routes if one.access != "charged"} == {
         "/v1/models": "free",
         "/v1/models/{model:.+}": "free",
@@ -133,7 +133,7 @@ async def test_a_model_may_have_a_slash_in_its_name() -> None:
     assert found["model"] == "vendor/large"
 
 
-@each_row("path", [route.path for route in make_routes() if route.method == "POST"])
+@each_row("path", [route.path for route in list_endpoints() if route.method == "POST"])
 async def test_no_100_continue_is_sent_before_the_key_is_known(path: str) -> None:
     found = await resolve("POST", path)
     assert found.route._expect_handler is defer_continue

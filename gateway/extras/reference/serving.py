@@ -13,7 +13,7 @@ from aiohttp import web
 
 from gateway.api.front import Call
 from gateway.api.routes import Access as EndpointAccess
-from gateway.api.routes import Endpoint, make_routes, reply_json
+from gateway.api.routes import Endpoint, list_endpoints, reply_json
 from gateway.api.state import Gateway
 from gateway.extension import Started, find_added, find_formats
 from gateway.extras.reference.document import make_document
@@ -43,7 +43,7 @@ def _write(routes: tuple[Route, ...], server: str) -> bytes:
 def list_routes(gateway: Gateway) -> Iterable[Route]:
     """List the routes of callers, and those that other extras tell."""
     added = (one for extra in gateway.extras for one in extra.endpoints)
-    endpoints = {(one.method, one.path): one for one in (*make_routes(), *added)}
+    endpoints = {(one.method, one.path): one for one in (*list_endpoints(), *added)}
     for one in endpoints.values():
         path = _PATTERN.sub(r"{\1}", one.path)
         yield Route(one.method, path, _ACCESS[one.access], one.callers)
