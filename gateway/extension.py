@@ -158,6 +158,11 @@ class Advice:
     """Returns a warning if others may read the file with such settings."""
     note_names: Callable[[Sequence[str], Iterable[str]], Iterable[str]] = lambda *_: ()
     """Returns notes on the names of new accounts, given those of all: people may take them for others."""
+    find_obstacle: Callable[[Path, int], str | None] = lambda *_: None
+    """Returns what keeps this user from reading a file (`os.R_OK`), or also from writing it (`os.W_OK`), and what
+    to do about it."""
+    explain_error: Callable[[Path, int | None], str | None] = lambda *_: None
+    """Says the same of a file, for the number of the system's error."""
     list_losses: Callable[[Config], Iterable[Loss]] = lambda _: ()
     """Returns those of these warnings that are about a price below its cost."""
 

@@ -19,7 +19,7 @@ from typing import Final, TextIO, TypeVar
 
 from gateway.admin.fields import Fields
 from gateway.base.money import format_amount
-from gateway.base.process import PROGRAM, READ, WRITE, ExitCode, describe_version, find_obstacle
+from gateway.base.process import PROGRAM, ExitCode, describe_version
 from gateway.base.progress import Progress, ignore, show_progress
 from gateway.base.times import unix_ms
 from gateway.cli.arguments import Json, Output, render
@@ -27,6 +27,7 @@ from gateway.cli.parser import parse
 from gateway.cli.verbs import DEFAULT_CONFIG
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config
+from gateway.extension import find_advice
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import (
     Actor,
@@ -111,7 +112,7 @@ def write_new(verb: str, target: Path, data: bytes) -> None:
     except FileExistsError as error:
         raise Conflict(f"{target} exists already; {verb} overwrites nothing") from error
     except OSError as error:
-        reason = find_obstacle(target, WRITE) or error.strerror
+        reason = find_advice().find_obstacle(target, os.W_OK) or error.strerror
         raise Refused(f"{target}: cannot be written: {reason}") from error
     try:
         with new:
@@ -142,10 +143,6 @@ def _find_user_name(user_id: int) -> str:
         return f"user {user_id}"
 
 
-_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_MISLED: Final = frozenset(
-    {errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
-)
 FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (NotFound, ExitCode.NOT_FOUND),
     (Refused, ExitCode.FAILED),
@@ -205,18 +202,7 @@ def _describe(error: OSError) -> str:
     if not isinstance(error.filename, str):
         return "stdout is closed" if error.errno == errno.EBADF else f"{error.strerror}"
     path = Path(error.filename)
-    return f"{path}: {_find_reason(path, error.errno) or error.strerror}"
-
-
-def _find_reason(path: Path, number: int | None) -> str | None:
-    """Return what is in the way of a file; None if the error is not about its path, as on a full disk."""
-    if number not in _FORBIDDEN | _MISLED:
-        return None
-    if number != errno.EISDIR and os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises errors
-        path /= "file"  # a folder that is used as one is looked at as by whoever makes a file in it
-    reason = find_obstacle(path, READ)
-    # Only a refusal can be about writing; a missing file is not one.
-    return reason or (find_obstacle(path, WRITE) if number in _FORBIDDEN else None)
+    return f"{path}: {find_advice().explain_error(path, error.errno) or error.strerror}"
 
 
 def _open_closed() -> TextIO:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gateway.base.process import READ, find_obstacle
 from gateway.config.reader import HIDDEN, Place, Problems, looks_secret
 from gateway.config.secrets import expand_variables
+from gateway.extension import find_advice
 
 _CERTIFICATE: Final = re.compile(
     r"-----BEGIN (?:X509 )?CERTIFICATE-----[^-]+-----END (?:X509 )?CERTIFICATE-----"
@@ -61,7 +62,7 @@ def _read_certificates(path: Path, name: str) -> str:
         is_pipe = path.is_fifo()
         content = b"" if is_pipe else path.read_bytes()
     except OSError as error:
-        reason = None if name == HIDDEN else find_obstacle(path, READ)
+        reason = None if name == HIDDEN else find_advice().find_obstacle(path, os.R_OK)
         raise ValueError(f"cannot be read from {name}: {reason or error.strerror}") from error
     if is_pipe:  # nobody may ever write to it, and a reload reads it again
         raise ValueError(f"must be an ordinary file, and {name} is a pipe")

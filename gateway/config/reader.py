@@ -7,6 +7,7 @@ A reader takes a TOML value and returns it typed, or raises ValueError with the 
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.base.process import PROGRAM, READ, find_obstacle
+from gateway.base.process import PROGRAM
 from gateway.extension import find_advice
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _read_text(path: Path) -> str:
             f"or write one: {PROGRAM} init"
         ) from error
     except OSError as error:
-        reason = find_obstacle(path, READ) or error.strerror
+        reason = find_advice().find_obstacle(path, os.R_OK) or error.strerror
         raise ConfigError(f"{path}: cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
         told = find_advice().explain(error, "") or f"the byte at {error.start} is not"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -9,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
-from gateway.base.process import READ, find_obstacle
 from gateway.config.reader import Place
 from gateway.extension import find_advice, find_extras, find_missing
 
@@ -176,7 +176,7 @@ def _read_secret(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(f"cannot be read from {path}: the file is not UTF-8 text") from error
     except OSError as error:
-        reason = find_obstacle(path, READ) or error.strerror
+        reason = find_advice().find_obstacle(path, os.R_OK) or error.strerror
         raise ValueError(f"cannot be read from {path}: {reason}") from error
 
 

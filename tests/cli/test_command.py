@@ -12,9 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -27,7 +26,7 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.versions import VERSION
 from tests import ROOT
 from tests.support.books import read_events
-from tests.support.cli import Cli, make_cli
+from tests.support.cli import Cli
 from tests.support.rows import each_row
 
 # ---- exit codes ----------------------------------------------------------------------------------
@@ -166,43 +165,6 @@ def test_an_error_that_no_path_explains_keeps_the_systems_words(cli: Cli, number
         patch.setattr("gateway.cli.command.parse", fail)
         answer = cli.run("check")
     assert answer.err == f"python -m gateway: {cli.folder}: {os.strerror(number)}\n"
-
-
-@contextmanager
-def owned_by_nobody(capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
-    """A command line of a user who is not root; pytest's own folders are closed to such."""
-    nobody = pwd.getpwnam("nobody").pw_uid
-    with tempfile.TemporaryDirectory() as folder:
-        cli = make_cli(Path(folder), capsys)
-        cli.done("account", "add", "alice")
-        (cli.folder / "backups").mkdir(mode=0o300)
-        for path in (cli.folder, *cli.folder.iterdir()):
-            os.chown(path, nobody, -1)
-        os.seteuid(nobody)
-        try:
-            yield cli
-        finally:
-            os.seteuid(0)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
-def test_a_folder_that_keeps_a_user_out_is_told_with_what_to_type(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """One that `backup` cannot list for what a killed one left; and one of somebody else."""
-    with owned_by_nobody(capsys) as cli:
-        target = cli.folder / "backups"
-        closed = cli.run("backup", str(target / "copy.db"))
-        others = cli.run("backup", "/etc/copy.db")
-    assert closed.code == others.code == ExitCode.FAILED
-    assert closed.err == (
-        f"python -m gateway: {target}: the folder {target} has a mode that forbids it;"
-        f" type `chmod u+rwX {target}`\n"
-    )
-    assert others.err == (
-        "python -m gateway: /etc/copy.db: the folder /etc belongs to the user root, and this is nobody;"
-        " put `sudo` in front of the command\n"
-    )
 
 
 def test_ctrl_c_during_the_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
-"""Advice about gateway.toml: what a mistake was meant for, and what cannot be meant though it is well formed.
+"""Advice about gateway.toml and files: what a mistake was meant for, and what cannot be meant though it is well formed.
 
 Without it the same files are read, and errors give the rule alone: no "did you mean", no word of other programs'
-files. Nothing is said against a placeholder in the place of a key, an endpoint in that of an address, a
-pattern in that of a model's name, a price of another unit or below its cost, a secret that others can read.
+files, no owner of a file that this user may not use. Nothing is said against a placeholder in the place of a key,
+an endpoint in that of an address, a pattern in that of a model's name, a price of another unit or below its cost, a
+secret that others can read.
 
 mistaken     what stands in the place of a secret, a model's name, an address or a price by mistake
 other_names  what other programs call our keys
@@ -12,6 +13,7 @@ likeness     names of accounts that people may take for others
 literals     secrets that are written out in the file, and others who may read them
 overlaps     rules of prices that may hold for one request
 losses       warnings of prices below their cost, of rules that meet, of addresses that are not found
+obstacles    what keeps a user from a file, and what to type
 """
 
 from __future__ import annotations
@@ -44,7 +46,14 @@ def _list_losses(config: Config) -> Iterator[Loss]:
 
 
 def _advise() -> Advice:
-    from gateway.extras.advice import likeness, literals, mistaken, other_names, plausible
+    from gateway.extras.advice import (
+        likeness,
+        literals,
+        mistaken,
+        obstacles,
+        other_names,
+        plausible,
+    )
 
     return Advice(
         guess=other_names.guess,
@@ -57,6 +66,8 @@ def _advise() -> Advice:
         note_names=likeness.note_names,
         find_literals=literals.find_literals,
         warn_of_literals=literals.warn_of_literals,
+        find_obstacle=obstacles.find_obstacle,
+        explain_error=obstacles.explain_error,
         list_losses=_list_losses,
     )
 

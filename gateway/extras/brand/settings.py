@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
 
-from gateway.base.process import READ, find_obstacle
 from gateway.config import scalars as read
 from gateway.config.reader import HIDDEN, Setting, looks_secret
 from gateway.config.records import Config
 from gateway.config.secrets import ReadTable
+from gateway.extension import find_advice
 
 MAX_NAME_CHARS: Final = 40
 """Characters of a name: more do not fit beside the menu."""
@@ -71,7 +72,7 @@ def read_logo(folder: Path, name: str) -> Logo:
         with path.open("rb") as file:
             body = file.read(MAX_LOGO_BYTES + 1)
     except OSError as error:
-        reason = None if told == HIDDEN else find_obstacle(path, READ)
+        reason = None if told == HIDDEN else find_advice().find_obstacle(path, os.R_OK)
         raise ValueError(f"cannot be read from {told}: {reason or error.strerror}") from error
     if len(body) > MAX_LOGO_BYTES:
         raise ValueError(f"has more than {MAX_LOGO_BYTES // 1024} KiB in {told}: make it smaller")

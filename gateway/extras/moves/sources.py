@@ -6,6 +6,7 @@ Fractions stay decimal: floats would change the last digits of prices.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gateway.base.money import MILLION
-from gateway.base.process import READ, find_obstacle
+from gateway.extension import find_advice
 from gateway.extras.packages.install import tell_install
 from gateway.ledger.records import NotFound, Refused
 
@@ -31,7 +32,7 @@ def read_file(file: Path) -> str:
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {file}") from error
     except OSError as error:
-        reason = find_obstacle(file, READ) or error.strerror
+        reason = find_advice().find_obstacle(file, os.R_OK) or error.strerror
         raise Refused(f"{file}: cannot be read: {reason}") from error
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, NoReturn
 
-from gateway.base.process import READ, find_obstacle
+from gateway.extension import find_advice
 from gateway.extras.price_lists.entries import PriceListError
 from gateway.extras.price_lists.genai import GenaiPrices
 from gateway.extras.price_lists.litellm import PROVIDER, LitellmPrices
@@ -55,7 +56,7 @@ def _parse(path: Path) -> object:
             f"{path}: there is no such file; download a price list and name it"
         ) from error
     except OSError as error:
-        reason = find_obstacle(path, READ) or error.strerror
+        reason = find_advice().find_obstacle(path, os.R_OK) or error.strerror
         raise PriceListError(f"{path}: cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
         raise PriceListError(

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gateway.base.process import WRITE, find_obstacle
+from gateway.extension import find_advice
 from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked, LedgerMissing
 
 PRIMARY_CODE: Final = 0xFF
@@ -80,9 +80,9 @@ def explain(path: Path, error: sqlite3.Error | OSError) -> LedgerError:
 
 def find_access_obstacle(path: Path) -> str | None:
     """Return why this user cannot use a database; None if nothing is in the way."""
-    path = Path(os.path.realpath(path))
+    path, find = Path(os.path.realpath(path)), find_advice().find_obstacle
     for end in _BESIDE:
-        if obstacle := find_obstacle(path.with_name(path.name + end), WRITE):
+        if obstacle := find(path.with_name(path.name + end), os.W_OK):
             return f"{path.name}{end}: {obstacle}" if end else obstacle
     return None
 
