@@ -24,7 +24,7 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account",),
-    "books": ("audit", "backup", "receipt"),
+    "books": ("audit", "backup"),
     "keys": ("key", "budget"),
     "process": ("serve", "init", "check"),
 }
@@ -44,7 +44,6 @@ WORDS: Final[Mapping[str, str]] = {
         "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
         f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
     ),
-    "receipt": "Show how one call ended, what it used, and what it cost.",
 }
 """Summaries of the verbs' first words, in the order of the help; those of extras follow."""
 DEFAULT: Final = "serve"

@@ -41,6 +41,8 @@ USED: Final = {
     "minutes": "summary",
     "old_keys": "reports",
     "people": "advice",
+    "receipts": "receipts",
+    "refusals": "receipts",
     "refunds": "observations",
     "signins": "reports",
     "units": "units",

@@ -47,7 +47,6 @@ def test_these_verbs_and_no_others_exist() -> None:
         "account suspend", "account resume",
         "key add", "key edit", "key list", "key rotate", "key revoke",
         "budget add", "budget list", "budget edit", "budget remove",
-        "receipt",
     }  # fmt: skip
     assert own <= VERBS.keys()
     assert {path for path, one in modules.items() if one.startswith("gateway.cli.")} <= own
