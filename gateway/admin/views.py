@@ -9,7 +9,7 @@ from gateway.admin.fields import Fields
 from gateway.base.money import format_amount
 from gateway.base.times import format_moment, unix_ms
 from gateway.ledger import call_records, records
-from gateway.ledger.budget_records import BudgetStanding, BudgetView
+from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.key_records import KeyView, Terms
 
 
@@ -94,24 +94,15 @@ def _describe_key_budget(key: KeyView) -> str:
     return f"{spent} of {amount} a {budget.period}{name}"
 
 
-_STANDING: Final = Fields[BudgetStanding](
+STANDING: Final = Fields[BudgetStanding](
     *("id", "name", "period", "amount_nano", "spent_nano", "remaining_nano", "resets_ms")
-)
-BUDGET: Final = Fields[BudgetView](
-    *_STANDING.members,
-    *("account", "keys", "created_ms"),
-    table=(
-        *("id", "account", "name", "amount_nano"),
-        ("PER", "period"),
-        *("spent_nano", "remaining_nano", "resets_ms", "keys"),
-    ),
 )
 KEY: Final = Fields[KeyView](
     *("id", "account", "terms.name", "display"),
     *_TERMS.under(attrgetter("terms")).members,
     *("terms.cap_nano", "spent_nano", "created_ms", "terms.expires_ms", "revoked_ms"),
     *("last_used_ms", "replaced_by"),
-    ("budget", lambda key: None if key.budget is None else _STANDING.describe(key.budget)),
+    ("budget", lambda key: None if key.budget is None else STANDING.describe(key.budget)),
     table=(
         *("id", "account", "terms.name"),
         ("KEY", "display"),

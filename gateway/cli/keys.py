@@ -1,4 +1,4 @@
-"""The verbs for keys and budgets."""
+"""The verbs for keys."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _KEY: Final = arg(
 )
 
 
-_OF_ACCOUNT: Final = (
+OF_ACCOUNT: Final = (
     arg("account", "ACCOUNT", "list only those of this account", nargs="?", default=SUPPRESS),
     arg("--account", "NAME", "the same, as other verbs have it"),
 )
+"""The options of a list that name an account."""
 
 
 class KeyOptions(key_records.KeyChanges, total=False):
@@ -103,7 +104,7 @@ def look_up(
     if isinstance(budget, budget_records.Allowance):
         return changes, budget
     if budget is not None:
-        changes["budget_id"] = books.budgets.find(budget, account).id
+        changes["budget_id"] = books.keys.budgets.find_id(budget, account)
     elif has_budget:
         changes["budget_id"] = None
     return changes, None
@@ -115,7 +116,7 @@ def look_up(
     "key list alice --json",
     "key list --unused 30d",
     arg("--unused", read.duration_seconds, "only keys that work and were not used for so long"),
-    either=_OF_ACCOUNT,
+    either=OF_ACCOUNT,
 )
 def key_list(command: Command, account: str | None, unused: int | None) -> None:
     """List keys of all accounts or of one, without their secrets."""
@@ -181,70 +182,3 @@ def warn_of_unknown_models(command: Command, terms: key_records.TermChanges) -> 
 
 
 _HINT: Final = "Check the spelling."
-
-
-_ALLOWANCE: Final = "the most that may be spent in each day, week or month (UTC), such as 100/month"
-_BUDGET_NAME: Final = arg("budget", "ID|NAME", "the id or the name, as `budget list` shows it")
-
-
-@verb(
-    "budget add",
-    "budget add alice team 100/month",
-    "budget add alice ci 5/day --json",
-    arg("account", "ACCOUNT", "the account whose keys may spend from it"),
-    arg("name", "NAME", "its name, which no other budget of the account has"),
-    arg("allowance", read.allowance, _ALLOWANCE),
-)
-def budget_add(
-    command: Command, account: str, name: str, allowance: budget_records.Allowance
-) -> None:
-    """Add a budget that several keys of an account can share."""
-    made = command.open_books().budgets.create(account, name, allowance)
-    _tell_budget(command, made, "added")
-
-
-@verb("budget list", "budget list", "budget list alice --json", either=_OF_ACCOUNT)
-def budget_list(command: Command, account: str | None) -> None:
-    """List budgets: what is spent, what remains, and when they begin anew."""
-    command.show_list(command.open_books().budgets.read_all(account), views.BUDGET)
-
-
-@verb(
-    "budget edit",
-    "budget edit team 200/month",
-    "budget edit 3 --name crew",
-    _BUDGET_NAME,
-    arg("allowance", read.allowance, _ALLOWANCE, nargs="?"),
-    arg("--name", "NEW", "another name"),
-)
-def budget_edit(
-    command: Command, budget: str, allowance: budget_records.Allowance | None, name: str | None
-) -> None:
-    """Change a budget. What was spent in the present period stays spent."""
-    changes: budget_records.BudgetChanges = {}
-    if name is not None:
-        changes["name"] = name
-    if allowance is not None:
-        changes["allowance"] = allowance
-    books = command.open_books()
-    found = books.budgets.find(budget)
-    _tell_budget(command, books.budgets.edit(found.id, changes), "changed")
-    books.wait_in_force()
-
-
-@verb("budget remove", "budget remove team", _BUDGET_NAME)
-def budget_remove(command: Command, budget: str) -> None:
-    """Remove a budget that no key spends from any more."""
-    books = command.open_books()
-    found = books.budgets.find(budget)
-    books.budgets.end(found.id)
-    _tell_budget(command, found, "removed")
-
-
-def _tell_budget(command: Command, budget: budget_records.BudgetView, done: str) -> None:
-    command.show(views.BUDGET.describe(budget))
-    name = "" if budget.name is None else f" '{budget.name}'"
-    command.say(
-        f"Budget {budget.id}{name} of account {budget.account},"
-        f" {command.format_money(budget.amount_nano)} a {budget.period}, is {done}."
-    )

@@ -25,14 +25,13 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account",),
     "books": ("audit", "backup"),
-    "keys": ("key", "budget"),
+    "keys": ("key",),
     "process": ("serve", "init", "check"),
 }
 """The first words of the verbs of each module."""
 WORDS: Final[Mapping[str, str]] = {
     "account": "Manage accounts and their balances.",
     "key": "Manage the keys of accounts.",
-    "budget": "Manage budgets, which begin anew each day, week or month.",
     "serve": "Run the gateway. This is the default verb.",
     "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
     "check": f"Check the configuration. Exits {ExitCode.CONFIG} if it is invalid.",

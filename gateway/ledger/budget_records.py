@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Final, Literal, TypedDict, assert_never
+from typing import Final, Literal, assert_never
 
 from gateway.base.errors import BudgetSpent
 from gateway.base.money import format_amount
@@ -97,16 +97,6 @@ class BudgetStanding:
         return max(self.amount_nano - self.spent_nano, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetView(BudgetStanding):
-    """A budget as the operator and its holder see it."""
-
-    account: str
-    keys: int
-    """The number of live keys that spend from it."""
-    created_ms: int
-
-
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Budget:
     """A budget in the memory of a serving process, shared by its keys; only the ledger writes to it."""
@@ -146,13 +136,6 @@ class Budget:
         spent_nano = self.spending.spent_nano if self.spending.span == span else 0
         terms = (self.allowance.period, self.allowance.amount_nano)
         return BudgetStanding(self.id, self.name, *terms, spent_nano, span.ends_ms)
-
-
-class BudgetChanges(TypedDict, total=False):
-    """Changes of a budget, with the new values."""
-
-    name: str
-    allowance: Allowance
 
 
 def refuse_spent(budget: Budget, currency: str = "") -> BudgetSpent:

@@ -184,16 +184,13 @@ async def test_a_spent_budget_is_a_402_that_says_when_it_resets(
     running = launch(seeds=(Seed("team"),))
     key = running.callers["team"]
     stage.alpha.always(json_reply(completion()))
-    for words in (
-        ("budget", "add", "team", "research", "0.000000001/month"),
-        ("key", "edit", key.key_id, "--budget", "research"),
-    ):
-        assert (await running.gateway.run(*words)).code == 0
+    edit = ("key", "edit", key.key_id, "--budget")
+    assert (await running.gateway.run(*edit, "0.000000001/month")).code == 0
     assert (await running.gateway.chat(key.key, say("plain/0"))).status == 200
     refused = await running.gateway.chat(key.key, say("plain/0"))
     check_error(refused, 402, "insufficient_quota")
     assert re.fullmatch(
-        r"The budget 'research' of 0\.000000001 \w{3} a month is spent\."
+        r"This key's budget of 0\.000000001 \w{3} a month is spent\."
         r" It resets at \d{4}-\d\d-01 00:00 UTC\. Raise it or use another key\.",
         refused.json["error"]["message"],
     )
@@ -203,9 +200,9 @@ async def test_a_spent_budget_is_a_402_that_says_when_it_resets(
     )
     check_messages_error(messages, 402, "billing_error")
     told = (await running.gateway.ask("GET", "/v1/key", key=key.key)).json["budget"]
-    assert (told["name"], told["period"], told["amount_nano"]) == ("research", "month", 1)
+    assert (told["name"], told["period"], told["amount_nano"]) == (None, "month", 1)
     assert (told["spent_nano"], told["remaining_nano"]) == (COST_NANO, 0)
-    raised = await running.gateway.run("budget", "edit", "research", "5/month")
+    raised = await running.gateway.run(*edit, "5/month")
     assert raised.code == 0, raised.err
     assert (await running.gateway.chat(key.key, say("plain/0"))).status == 200
     assert (await running.gateway.run("audit")).code == 0

@@ -46,7 +46,6 @@ def test_these_verbs_and_no_others_exist() -> None:
         "account add", "account edit", "account list", "account show", "account credit", "account correct",
         "account suspend", "account resume",
         "key add", "key edit", "key list", "key rotate", "key revoke",
-        "budget add", "budget list", "budget edit", "budget remove",
     }  # fmt: skip
     assert own <= VERBS.keys()
     assert {path for path, one in modules.items() if one.startswith("gateway.cli.")} <= own

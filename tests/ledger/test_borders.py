@@ -16,7 +16,7 @@ ROOT = Path(gateway.__file__).parent
 DATABASES = [ROOT / f"extras/{name}" for name, one in find_extras().items() if one.databases]
 """Extras that keep ledgers."""
 LEDGERS = [ROOT / "ledger", *DATABASES]
-PART = re.compile(r"^class \w+\(Part\):", re.MULTILINE)
+PART = re.compile(r"^class \w+\((?:\w+Book|Part)\):", re.MULTILINE)
 BOOKS = sorted(
     {
         path.parent

@@ -62,12 +62,10 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway)
 
 
-def _first_start(
-    books: Books, config: Config, account: str, local: tuple[str, int]
-) -> FirstStartText:
+def _first_start(books: Books, config: Config, name: str, at: tuple[str, int]) -> FirstStartText:
     from gateway.extras.console.welcome import show_link
 
-    return show_link(books, config, account, local)
+    return show_link(books, config, name, at)
 
 
 def _tell_routes() -> object:
@@ -77,7 +75,10 @@ def _tell_routes() -> object:
 
 
 EXTRA = Extra(
-    needs=("observations", "operations", "refunding", "reports", "signins", "spreadsheets"),
+    needs=(
+        *("observations", "operations", "refunding", "reports", "shared_budgets", "signins"),
+        "spreadsheets",
+    ),
     tables={"console": Table(_find_settings, finish=_finish)},
     start=_start,
     first_start=_first_start,

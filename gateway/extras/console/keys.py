@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Final, cast, get_args
 
@@ -19,7 +20,8 @@ from gateway.extras.console.key_pages import KeyPages
 from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.extras.reports.usage import UsageBook
-from gateway.ledger.budget_records import Allowance, BudgetChanges, Period
+from gateway.extras.shared_budgets.book import BUDGET, BudgetChanges, SharedBudgets
+from gateway.ledger.budget_records import Allowance, Period
 from gateway.ledger.key_records import LIMITS, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books
@@ -42,15 +44,12 @@ def list_keys(books: Books, request: ConsoleRequest) -> Answer:
     page, live_at_ms = read_page(request, int, str), books.clock() if is_live else None
     account_id, locate = request.account.id, attrgetter("created_ms", "id")
     describe = make_describer(books, account_id)
+    read = partial(KeyPages(books).read_page, account_id, live_at_ms=live_at_ms)
     if order == "newest":
-        count, found = KeyPages(books).read_page(
-            account_id, live_at_ms=live_at_ms, after=page.after, limit=page.wanted
-        )
+        count, found = read(after=page.after, limit=page.wanted)
         return page.answer("keys", found, describe, locate, count=count)
     with books.snapshot():
-        count, found = KeyPages(books).read_page(
-            account_id, live_at_ms=live_at_ms, after=None, limit=MAX_INTEGER
-        )
+        count, found = read(after=None, limit=MAX_INTEGER)
         today = books.clock() // DAY_MS
         spent = UsageBook(books).sum_by_key(account_id, today - SPENT_DAYS + 1, today)
 
@@ -212,7 +211,7 @@ def make_describer(books: Books, account_id: int) -> Callable[[KeyView], dict[st
 @route("GET", "/accounts/{id}/budgets", "operator", EVERY_TOKEN)
 def list_budgets(books: Books, request: ConsoleRequest) -> Answer:
     account = request.find_account(books)
-    found = [views.BUDGET.describe(one) for one in books.budgets.read_all(account.name) if one.name]
+    found = [BUDGET.describe(one) for one in SharedBudgets(books).read_named(account.name)]
     return Answer({"count": len(found), "budgets": found})
 
 
@@ -225,10 +224,11 @@ def add_budget(books: Books, request: ConsoleRequest) -> Answer:
         name, allowance = fields.need_text("name").strip(), _read_allowance(fields)
     if allowance is None:
         raise invalid_field("amount", "'amount' is missing.")
-    if sum(one.name is not None for one in books.budgets.read_all(account.name)) >= MAX_BUDGETS:
+    budgets = SharedBudgets(books)
+    if len(budgets.read_named(account.name)) >= MAX_BUDGETS:
         message = f"There are {MAX_BUDGETS} budgets already. Remove those that are not needed."
         raise ConsoleError(409, "too_many_budgets", message)
-    return Answer(views.BUDGET.describe(books.budgets.create(account.name, name, allowance)), 201)
+    return Answer(BUDGET.describe(budgets.create(account.name, name, allowance)), 201)
 
 
 @route("PATCH", "/budgets/{id}", "any")
@@ -241,15 +241,14 @@ def edit_budget(books: Books, request: ConsoleRequest) -> Answer:
             changes["allowance"] = allowance
     budget_id, owner = _find_budget(request)
     if not changes:
-        return Answer(views.BUDGET.describe(books.budgets.read(budget_id, account_id=owner)))
-    budget = books.budgets.edit(budget_id, changes, account_id=owner)
-    return Answer(views.BUDGET.describe(budget))
+        return Answer(BUDGET.describe(SharedBudgets(books).read(budget_id, account_id=owner)))
+    return Answer(BUDGET.describe(SharedBudgets(books).edit(budget_id, changes, account_id=owner)))
 
 
 @route("DELETE", "/budgets/{id}", "any")
 def end_budget(books: Books, request: ConsoleRequest) -> Answer:
     budget_id, owner = _find_budget(request)
-    books.budgets.end(budget_id, account_id=owner)
+    SharedBudgets(books).end(budget_id, account_id=owner)
     return Answer(status=204)
 
 

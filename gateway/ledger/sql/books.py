@@ -24,7 +24,6 @@ from gateway.extension import RequestNotes, find_ledger_tables
 from gateway.ledger.call_records import CallDetail, KeyLabel
 from gateway.ledger.records import AuditReport, EventView, NodeView, NotFound
 from gateway.ledger.sql.accounts import AccountBook
-from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.database import (
     Connection,
     Database,
@@ -55,8 +54,7 @@ class Books(Database):
     def __init__(self, connection: Connection, clock: Callable[[], int]) -> None:
         super().__init__(connection, clock)
         self.accounts = AccountBook(self)
-        self.budgets = BudgetBook(self)
-        self.keys = KeyBook(self, self.budgets)
+        self.keys = KeyBook(self)
         self.entries = EntryBook(self)
         self.receipts = ReceiptBook(self)
         self.events = EventBook(self)

@@ -56,9 +56,9 @@ MAX_NAMED: Final = 10
 class KeyBook(Part):
     """If `account_id` is given, keys of other accounts are treated as unknown."""
 
-    def __init__(self, database: Database, budgets: BudgetBook) -> None:
+    def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._budgets = budgets
+        self.budgets = BudgetBook(database)
 
     def read_all(self, account: str | None = None) -> list[KeyView]:
         """Return all keys, or those of an account; by account, the oldest first."""
@@ -116,9 +116,9 @@ class KeyBook(Part):
         with self._database.changing():
             owner = self._database.read_account(account)
             if own is not None:
-                terms = replace(terms, budget_id=self._budgets.insert(owner.id, None, own))
+                terms = replace(terms, budget_id=self.budgets.insert(owner.id, None, own))
             elif terms.budget_id is not None:
-                self._budgets.find_shared(owner.id, terms.budget_id)
+                self.budgets.find_shared(owner.id, terms.budget_id)
             self._insert(owner.id, terms, new, new.id)
             self._database.note("key.add", account=account, target=new.id, detail=terms.name)
             return self.read(new.id)
@@ -149,7 +149,7 @@ class KeyBook(Part):
             said = _describe_edit(changes)
             owner = self._database.read_account(key.account)
             if own is not None:
-                changes = {**changes, "budget_id": self._budgets.set_own(key, owner.id, own)}
+                changes = {**changes, "budget_id": self.budgets.set_own(key, owner.id, own)}
                 said.append(f"budget {describe_allowance(own)}")
             elif "budget_id" in changes:
                 said.append(self._describe_budget(owner.id, changes["budget_id"]))
@@ -225,7 +225,7 @@ class KeyBook(Part):
         """Say which budget it is, for the event. Raises NotFound if the account has no such one."""
         if budget_id is None:
             return "budget none"
-        return f"budget '{self._budgets.find_shared(account_id, budget_id)}'"
+        return f"budget '{self.budgets.find_shared(account_id, budget_id)}'"
 
     def _note(self, action: str, key: KeyView, detail: str) -> None:
         self._database.note(action, account=key.account, target=key.id, detail=detail)

@@ -53,8 +53,8 @@ async def make_history(folder: Path) -> Path:
     """
     place = make_place(folder)
     with open_books(place.path) as books:
-        team = books.budgets.create("a", "team", Allowance(100 * NANO, "month"))
-        books.keys.edit(place.key_id, {"budget_id": team.id})
+        team = books.keys.budgets.insert(1, "team", Allowance(100 * NANO, "month"))
+        books.keys.edit(place.key_id, {"budget_id": team})
     async with open_ledger(place.path) as ledger:
         key = find_key(ledger, place)
         for number in range(5):

@@ -49,9 +49,9 @@ def shared(postgres_url: str) -> Shared:
     """Return a ledger with the accounts `a` and `b`, which is the `b` of `find_b`."""
     shared = make_shared(postgres_url, credit_nano=CREDIT)
     with shared.open_books() as books:
-        budget = books.budgets.create("a", "all", Allowance(CREDIT, "month"))
+        budget = books.keys.budgets.insert(1, "all", Allowance(CREDIT, "month"))
         (key,) = books.keys.read_all("a")
-        books.keys.edit(key.id, {"budget_id": budget.id})
+        books.keys.edit(key.id, {"budget_id": budget})
         books.accounts.create("b", credit_nano=CREDIT)
     return shared
 

@@ -62,8 +62,8 @@ async def make_history(path: Path) -> None:
         books.accounts.create("a", credit_nano=1000 * NANO)
         books.accounts.create("b'; --", credit_nano=5, operator=True)
         rotated, own = keys.add_key(books, "a"), create_key(books, "a")
-        team = books.budgets.create("a", "team", Allowance(100 * NANO, "month"))
-        books.keys.edit(key_id_of(own), {"budget_id": team.id})
+        team = books.keys.budgets.insert(1, "team", Allowance(100 * NANO, "month"))
+        books.keys.edit(key_id_of(own), {"budget_id": team})
         keys.rotate_key(books, rotated.key.id)
         add_rows(books)
         books.entries.post("a", "credit", 9, note="ä \\N \t", idempotency_key="again")
@@ -177,7 +177,8 @@ def test_a_ledger_goes_there_and_back(rows: Rows, postgres_url: str, tmp_path: P
         known = len(books.accounts.read_all())  # some are of extras' rows
         assert books.accounts.create("c", credit_nano=1).id == known + 1
         assert books.entries.read_latest("c", 1)[0].id == last + 1, "numbers go on"
-        assert books.budgets.create("c", "more", Allowance(1, "day")).id == 2
+        account = books.accounts.find_id("c")
+        assert books.keys.budgets.insert(account, "more", Allowance(1, "day")) == 2
         assert books.audit().problems == ()
     report = make_ledger(tmp_path / "new.db", SHAPE, there, clock=lambda: LATER_MS)
     assert report.problems == ()

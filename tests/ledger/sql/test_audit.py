@@ -92,9 +92,9 @@ def make_history(place: BooksPlace, books: Books) -> None:
         make_item(1, key, NOW_MS, void()),
         make_item(1, other, now_ms, settlement(7, ended_ms=now_ms)),
     ]
-    budget = books.budgets.create("a", "b", Allowance(10**6, "month"))
+    budget_id = books.keys.budgets.insert(1, "b", Allowance(10**6, "month"))
     span = find_span("month", now_ms)
-    items[-1].hold.budget = Budget(budget.id, 1, "b", Allowance(10**6, "month"), Spending(span, 0))
+    items[-1].hold.budget = Budget(budget_id, 1, "b", Allowance(10**6, "month"), Spending(span, 0))
     place.add_requests(books.connection, items, now_ms)
     for price in (DEARER, SEARCHES):
         books.connection.execute("INSERT INTO prices VALUES (?, ?)", (price.id, price.text))

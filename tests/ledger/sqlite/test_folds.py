@@ -348,9 +348,9 @@ class Ledger:
             books.accounts.create("a", credit_nano=10**12)
             for period in PERIODS:
                 allowance = Allowance(10**9, period)
-                made = books.budgets.create("a", period, allowance)
+                made = books.keys.budgets.insert(1, period, allowance)
                 spending = Spending(find_span(period, NOW_MS), 0)
-                budget = Budget(made.id, 1, period, allowance, spending)
+                budget = Budget(made, 1, period, allowance, spending)
                 for _ in range(2):
                     self.holds.append(self.make_hold(books, account, budget))
             self.plain = self.make_hold(books, account)

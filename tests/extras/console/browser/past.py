@@ -109,8 +109,9 @@ def seed_past(books: SqliteBooks) -> None:
     seed_long(books)
     chance = random.Random(SEED)
     now_ms = time.time_ns() // 1_000_000
-    team = books.budgets.create(HOLDER, "research", Allowance(250 * NANO, "month"))
-    ci = KeyTerms(name="CI", cap_nano=20 * NANO, budget_id=team.id)
+    holder_id = books.accounts.find_id(HOLDER)
+    team = books.keys.budgets.insert(holder_id, "research", Allowance(250 * NANO, "month"))
+    ci = KeyTerms(name="CI", cap_nano=20 * NANO, budget_id=team)
     key_ids = [
         keys.add_key(books, HOLDER, KeyTerms(name="notebook")).key.id,
         keys.add_key(books, HOLDER, ci).key.id,
