@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +28,7 @@ from aiohttp import hdrs, web
 
 from gateway.api.state import Gateway
 from gateway.base.errors import STOPPED, Overloaded
+from gateway.base.turns import spawn
 from gateway.server.connections import ConnectionWatch
 from gateway.server.listener import Listener
 
@@ -47,6 +49,22 @@ class Signals:
 
     def note_stop(self) -> None:
         (self.second if self.first.is_set() else self.first).set()
+
+    @contextlib.contextmanager
+    def cancelling(self) -> Iterator[None]:
+        """Cancel the current task at the first one: a start may wait long for another's upgrade."""
+        task = asyncio.current_task()
+        assert task is not None
+
+        async def cancel() -> None:
+            await self.first.wait()
+            task.cancel()
+
+        watch = spawn(cancel(), name="stop")
+        try:
+            yield
+        finally:
+            watch.cancel()
 
 
 def catch_signals() -> Signals:

@@ -80,6 +80,9 @@ def run(config: Config) -> int:
             log.info("gateway %s", describe_version(find_schema(config.storage.location)))
             _check_parser()
             return runner.run(_serve(fit_to_files(config), manager, writer))
+        except asyncio.CancelledError:  # by a signal, before there was anything to drain
+            log.info("stopped")
+            return ExitCode.OK
         # A LedgerError, too, but with a code of its own,
         # for which systemd does not restart the service.
         except LedgerMismatch as error:
@@ -121,7 +124,9 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         tell=partial(_tell_starting, manager),
         retention_months=config.storage.retention_months,
     )
-    async with opening as ledger, AsyncExitStack() as ending:  # the ledger ends last
+    async with AsyncExitStack() as ending:
+        with signals.cancelling():
+            ledger = await ending.enter_async_context(opening)  # it ends last
         access_log = AccessLog(config.server.log, writer.write_later)
         ending.callback(access_log.flush)
         gateway = make_gateway(config, ledger)

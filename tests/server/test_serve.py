@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -241,3 +242,24 @@ async def test_a_key_that_was_left_in_the_clear_is_warned_of(
     (record,) = caplog.records
     assert str(file) in record.getMessage()
     assert "sk-ru-secret" not in caplog.text
+
+
+def test_a_signal_ends_a_start_that_waits_for_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another process may upgrade it for minutes."""
+    signals = Signals()
+
+    @asynccontextmanager
+    async def wait(*_: object, **__: object) -> AsyncIterator[None]:
+        signals.note_stop()
+        await asyncio.Event().wait()
+        yield
+
+    monkeypatch.setattr(serve, "open_ledger", wait)
+    monkeypatch.setattr(serve, "catch_signals", lambda: signals)
+    monkeypatch.setattr(serve, "set_up_logging", lambda: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(serve, "raise_file_limit", lambda: None)
+    caplog.set_level(logging.INFO, "gateway.serve")
+    assert serve.run(load(tmp_path, CONFIG)) == ExitCode.OK
+    assert caplog.messages[-1] == "stopped"
