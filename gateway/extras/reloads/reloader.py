@@ -48,14 +48,17 @@ log = logging.getLogger("gateway.reload")
 @asynccontextmanager
 async def reloading(gateway: Gateway) -> AsyncIterator[None]:
     """Read the file again at each SIGHUP, also at one that came since the process began, which is blocked."""
-    asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+    asked, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, asked.set)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # with a handler it ends nothing
     task = spawn(Reloader(gateway, asked).run(), name="reload")
     try:
         yield
     finally:
         task.cancel()
+        # Closed, the loop would bring back the default, which ends the process before its exit code.
+        loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ import pytest
 from gateway.api.state import make_gateway
 from gateway.config.records import Config
 from gateway.extras.reloads import asking
-from gateway.extras.reloads.reloader import Reloader
+from gateway.extras.reloads.reloader import Reloader, reloading
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import EventView
 from tests import ROOT
@@ -329,3 +329,14 @@ async def test_no_request_fails_and_no_charge_is_wrong_during_reloads(tmp_path: 
     figures = await play_reloads(tmp_path, reloads=8, connections=16, seed=1)
     figures.check()
     assert figures.reloads == 8
+
+
+@pytest.mark.usefixtures("signals")
+async def test_a_signal_behind_the_end_does_not_end_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its default the exit code of a clean stop would be lost."""
+    monkeypatch.setattr(Reloader, "run", lambda _: asyncio.sleep(0))
+    async with reloading(mock.Mock()):
+        assert signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
