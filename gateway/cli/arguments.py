@@ -148,9 +148,10 @@ def month(text: str) -> tuple[int, int]:
     """Parse a calendar month as days since the epoch: its first, and the first of the next month."""
     try:
         first = date.fromisoformat(f"{text}-01")
+        # Here, too: of the last month of all dates there is no next one.
+        after = date(first.year + first.month // 12, first.month % 12 + 1, 1)
     except ValueError as error:
         raise ArgumentTypeError(f"'{text}' is no month; write 2026-10") from error
-    after = date(first.year + first.month // 12, first.month % 12 + 1, 1)
     epoch = date(1970, 1, 1)
     return (first - epoch).days, (after - epoch).days
 
