@@ -232,7 +232,7 @@ class Draft:
             **prices,
         }
         lines = [f"{key} = {write_value(value)}" for key, value in told.items() if value]
-        head = f"[models.{json.dumps(model_id, ensure_ascii=False)}]"
+        head = f"[models.{_quote(model_id)}]"
         return ["", head, *lines], bool(prices)
 
     def _judge_prices(self, model_id: str) -> dict[str, object]:
@@ -356,11 +356,16 @@ def write_value(value: object) -> str:
         return f"{{ {inner} }}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"[{', '.join(map(write_value, value))}]"
-    return json.dumps(str(value), ensure_ascii=False)
+    return _quote(str(value))
+
+
+def _quote(text: str) -> str:
+    # DEL is the one character that JSON takes as it is, and TOML does not.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _quote_key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    return name if _BARE.fullmatch(name) else _quote(name)
 
 
 def _comment(text: str) -> str:
