@@ -81,7 +81,7 @@ def run(config: Config) -> int:
             _check_parser()
             return runner.run(_serve(fit_to_files(config), manager, writer))
         except asyncio.CancelledError:  # by a signal, before there was anything to drain
-            log.info("stopped")
+            log.info("stopping during the start")
             return ExitCode.OK
         # A LedgerError, too, but with a code of its own,
         # for which systemd does not restart the service.

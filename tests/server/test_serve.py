@@ -262,4 +262,4 @@ def test_a_signal_ends_a_start_that_waits_for_the_database(
     monkeypatch.setattr(serve, "raise_file_limit", lambda: None)
     caplog.set_level(logging.INFO, "gateway.serve")
     assert serve.run(load(tmp_path, CONFIG)) == ExitCode.OK
-    assert caplog.messages[-1] == "stopped"
+    assert caplog.messages[-1] == "stopping during the start"

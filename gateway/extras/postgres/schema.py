@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -146,7 +145,7 @@ def _read_version(session: Session, url: str) -> int:
 @contextmanager
 def _alone(session: Session, url: str, progress: Progress, *, waits: bool) -> Iterator[None]:
     """Run a transaction in which nobody else makes or upgrades the tables. Raises LedgerError."""
-    for tried in count():
+    while True:
         with ExitStack() as stack:
             try:
                 stack.enter_context(commit_at_end(session, _SCHEMA_LOCK.format(WAIT_MS)))
@@ -157,8 +156,7 @@ def _alone(session: Session, url: str, progress: Progress, *, waits: bool) -> It
                     raise LedgerError(
                         f"{show_url(url)}: {upgrade}; try again when that is done"
                     ) from error
-                if not tried:
-                    progress(f"waiting, as {upgrade}")
+                progress(f"waiting, as {upgrade}")
             else:
                 yield
                 return

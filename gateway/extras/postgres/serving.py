@@ -101,6 +101,7 @@ def _load(
         session.execute("SELECT interrupt_requests(NULL, ?)", (now_ms,))
         progress("reading accounts, budgets and keys")
         snapshot = feed.read_all(session, now_ms)
+        progress("joining the other gateways")
         # The last step: from now on the node must report that it lives.
         return session, register(session), snapshot
     except psycopg.Error as error:

@@ -21,6 +21,7 @@ from gateway.base.turns import spawn
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
+from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import (
     Memory,
     make_pending_receipt,
@@ -236,8 +237,13 @@ async def reporting(tell: Callable[[str], None]) -> AsyncIterator[Progress]:
 
     Yields what is told of it, on any thread. `tell` is called every ten seconds.
     """
-    steps = Steps()
+    steps, is_over = Steps(), False
     steps("opening the database")
+
+    def report(step: str, done: int = 0, total: int = 0, unit: str = "", /) -> None:
+        if is_over:  # by a signal: this ends the thread, too, for which the process waits
+            raise LedgerError("the start was broken off")
+        steps(step, done, total, unit)
 
     async def run() -> None:
         while True:
@@ -246,6 +252,7 @@ async def reporting(tell: Callable[[str], None]) -> AsyncIterator[Progress]:
 
     task = spawn(run(), name="progress")
     try:
-        yield steps
+        yield report
     finally:
+        is_over = True
         task.cancel()

@@ -116,6 +116,24 @@ def test_commands_are_told_of_an_upgrade_and_a_server_waits_for_it(
     ]
 
 
+def test_a_start_that_waits_for_an_upgrade_can_be_broken_off(
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "WAIT_MS", 10)
+    steps: list[str] = []
+
+    def stop(step: str, *_: object) -> None:
+        steps.append(step)
+        if len(steps) == 2:
+            raise LedgerError("broken off")
+
+    with closing(connect(ledger_url)) as other:
+        other.run("UPDATE schema_version SET version = 5")
+        other.run("BEGIN; SELECT pg_advisory_xact_lock(4742, 0)")
+        with pytest.raises(LedgerError, match="broken off"):
+            open_session(ledger_url, progress=stop, waits=True)
+
+
 def test_an_old_server_is_refused(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "OLDEST_SERVER", 990_000)
     with pytest.raises(LedgerError, match="PostgreSQL 13 or newer is needed"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -149,3 +149,13 @@ async def test_a_short_start_tells_nothing(tmp_path: Path) -> None:
     told: list[str] = []
     async with open_ledger(make_place(tmp_path).path, tell=told.append):
         assert told == []
+
+
+async def test_what_a_start_has_begun_ends_when_the_start_is_broken_off() -> None:
+    """It may run on a thread, for which the process waits."""
+    with suppress(asyncio.CancelledError):
+        async with ledgers.reporting(print) as progress:
+            progress("reading")
+            raise asyncio.CancelledError
+    with pytest.raises(LedgerError, match="broken off"):
+        progress("reading on")
