@@ -41,6 +41,7 @@ from gateway.base.errors import BadRequest
 from gateway.base.money import Price
 from gateway.base.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from gateway.config.settings import ALLOWED
+from gateway.dialects.chat.blocks import has_blocks
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.records import CompletionRequest, Payload, Target
@@ -143,7 +144,7 @@ def parse(section: str, fields: Json) -> CompletionRequest:
     if provider in ("", dialect) or dialect == "chat":
         caller: Caller = find_exchange(section).caller
         request = caller.parse_request(orjson.dumps(body))
-        assert request.body == body
+        assert request.body == body or has_blocks(orjson.dumps(body), body)
         return request
     # What a translation refuses, the caller's own dialect may refuse before.
     limit = body.get("max_output_tokens", body.get("max_tokens"))

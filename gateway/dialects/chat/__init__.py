@@ -1,6 +1,7 @@
 """The chat completions dialect (OpenAI's).
 
 dialect   what callers send and the errors they get; how providers are asked, and their JSON replies
+blocks    what Cursor sends of Anthropic's API, written as chat
 stream    replies and chunks read, and the stream that passes
 content   what a reply says, to translate and to estimate its usage from; its tool calls, made right
 repair    replies that break the schema, made right

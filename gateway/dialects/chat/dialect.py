@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.base.errors import BadRequest
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
+from gateway.dialects.chat.blocks import has_blocks, write_blocks
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.history import write_history
 from gateway.dialects.chat.repair import ID_PREFIX, maybe_repair_reply
@@ -44,10 +44,6 @@ ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "f
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function", "tool"})
 _TEXT_PARTS: Final = frozenset({"text", "refusal", "thinking", "reasoning", "reference"})
 """Parts whose bytes bound their tokens. Any other part counts as a file, of whatever kind it is."""
-_OF_MESSAGES: Final = ("anthropic_version", "system")
-"""Members that only requests of the messages API have."""
-_MESSAGES_BLOCKS: Final = frozenset({"redacted_thinking", "tool_result", "tool_use"})
-"""Blocks that only turns of the messages API have."""
 _PLAIN: Final = frozenset(
     {"role", "content", "name", "tool_call_id", "reasoning_content", "refusal"}
 )
@@ -78,9 +74,11 @@ class ChatCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, FIELDS, ("model", "messages"))
-        for name in _OF_MESSAGES:
-            if body.get(name):
-                raise _refuse_messages(name)
+        if body.get("anthropic_version"):
+            why = " is of Anthropic's Messages API: to send such a request, use POST /v1/messages."
+            raise fields.unsupported("anthropic_version", why)
+        if has_blocks(data, body):
+            body = write_blocks(body)
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover both.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
@@ -97,12 +95,6 @@ class ChatCaller(Caller):
         if not ORDINARY.issuperset(body):
             add_others(request, body, ORDINARY)
         return request
-
-
-def _refuse_messages(name: str) -> BadRequest:
-    return fields.unsupported(
-        name, " is of Anthropic's Messages API: to send such a request, use POST /v1/messages."
-    )
 
 
 def _check_messages(messages: object, request: CompletionRequest) -> None:
@@ -154,8 +146,6 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
                 check_spelling(f"{where}[{index}]", part, kind)
             # Beside its text, where some providers look, too.
             add_others(request, part, _PART_NAMES)
-        if kind in _MESSAGES_BLOCKS:
-            raise _refuse_messages(f"{where}[{index}]")
         if kind not in _TEXT_PARTS:
             _add_file(f"{where}[{index}]", kind, part, request)
 

@@ -31,6 +31,8 @@ BLOCK_SEPARATOR: Final = "\n\n"
 
 FILES_NOTE: Final = "[The images and documents of this result are in the user message below.]"
 """The text in place of files that a tool message, which holds text alone, cannot hold."""
+ERROR_PREFIX: Final = "Error: "
+"""The beginning of a failed tool's message: chat has no field for the failure."""
 
 
 def make_result(identity: str, parts: list[Json], prefix: str = "") -> tuple[Json, list[Json]]:

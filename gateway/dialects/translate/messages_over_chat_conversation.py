@@ -31,9 +31,6 @@ _CHANGES: Final = frozenset({"tool_addition", "tool_removal"})
 """Blocks that change which of the request's tools may be called from there on. They are left out: a chat
 upstream gets all tools from the beginning."""
 
-ERROR_PREFIX: Final = "Error: "
-"""The beginning of a failed tool's message: chat has no field for the failure."""
-
 
 def translate_conversation(
     system: MessagesField, messages: MessagesField, *, links: bool
@@ -103,7 +100,7 @@ def _translate_tool_result(block: MessagesField, *, links: bool) -> tuple[Json, 
     identity = block["tool_use_id"].read_string()
     content = block["content"]
     parts = [] if content.value is None else _translate_content(content, links=links)
-    prefix = ERROR_PREFIX if block.get("is_error") is True else ""
+    prefix = writer.ERROR_PREFIX if block.get("is_error") is True else ""
     result, files = writer.make_result(identity, parts, prefix)
     if block.mark:
         result["content"] = [{"type": "text", "text": result["content"], **block.mark}]
