@@ -144,7 +144,7 @@ def parse(section: str, fields: Json) -> CompletionRequest:
     if provider in ("", dialect) or dialect == "chat":
         caller: Caller = find_exchange(section).caller
         request = caller.parse_request(orjson.dumps(body))
-        assert request.body == body or has_blocks(orjson.dumps(body), body)
+        assert request.body == body or has_blocks(body)
         return request
     # What a translation refuses, the caller's own dialect may refuse before.
     limit = body.get("max_output_tokens", body.get("max_tokens"))

@@ -12,13 +12,24 @@ from gateway.dialects.wire.fields import Field, dump_request, maybe_kind, refuse
 from gateway.dialects.wire.jsonbytes import get_list
 from gateway.dialects.wire.records import Json
 
-_SIGNS: Final = (b'"tool_use"', b'"tool_result"', b'"redacted_thinking"', b'"input_schema"')
+_KINDS: Final = ("redacted_thinking", "tool_result", "tool_use")
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def has_blocks(data: bytes, body: Json) -> bool:
-    """Return whether a request may have what `write_blocks` writes anew."""
-    return bool(body.get("system")) or any(sign in data for sign in _SIGNS)
+def has_blocks(body: Json) -> bool:
+    """Return whether a request has what `write_blocks` writes anew."""
+    if body.get("system"):
+        return True
+    for tool in get_list(body, "tools"):
+        if type(tool) is dict and "input_schema" in tool:
+            return True
+    for message in get_list(body, "messages"):
+        content = message.get("content") if type(message) is dict else None
+        if type(content) is list:
+            for part in content:
+                if type(part) is dict and part.get("type") in _KINDS:
+                    return True
+    return False
 
 
 def write_blocks(body: Json) -> Json:

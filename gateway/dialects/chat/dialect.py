@@ -77,7 +77,7 @@ class ChatCaller(Caller):
         if body.get("anthropic_version"):
             why = " is of Anthropic's Messages API: to send such a request, use POST /v1/messages."
             raise fields.unsupported("anthropic_version", why)
-        if has_blocks(data, body):
+        if has_blocks(body):
             body = write_blocks(body)
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover both.
