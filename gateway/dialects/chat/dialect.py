@@ -51,6 +51,7 @@ _PLAIN: Final = frozenset(
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 _PLAIN_MEMBERS: Final = 2
 """Members of a plain message (`role` and `content`) and of most parts, which need no look at others."""
+_LIMIT: Final = "max_completion_tokens"
 _MESSAGE: Final = Names(
     {"audio", "content", "extra_content", "function_call", "name", "reasoning"}
     | {"reasoning_content", "reasoning_details", "refusal", "role", "tool_call_id", "tool_calls"},
@@ -234,6 +235,10 @@ class ChatUpstream(EventUpstream):
             check_tools(body, target)
             body = write_tools(body)
         body = {**body, "model": target.upstream_model}
+        if target.max_tokens_field == _LIMIT and "max_tokens" in body:
+            # OpenAI's newer models refuse the older name, also beside the newer one.
+            limit = body.pop("max_tokens")
+            body[_LIMIT] = limit if body.get(_LIMIT) is None else body[_LIMIT]
         if "messages" in body:
             body["messages"] = write_history(body["messages"], target, body.get("tools"))
         ask_usage(body, target)
