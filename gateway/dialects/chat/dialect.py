@@ -51,7 +51,7 @@ _PLAIN: Final = frozenset(
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 _PLAIN_MEMBERS: Final = 2
 """Members of a plain message (`role` and `content`) and of most parts, which need no look at others."""
-_LIMIT: Final = "max_completion_tokens"
+_NEWER: Final = "max_completion_tokens"
 _MESSAGE: Final = Names(
     {"audio", "content", "extra_content", "function_call", "name", "reasoning"}
     | {"reasoning_content", "reasoning_details", "refusal", "role", "tool_call_id", "tool_calls"},
@@ -235,10 +235,10 @@ class ChatUpstream(EventUpstream):
             check_tools(body, target)
             body = write_tools(body)
         body = {**body, "model": target.upstream_model}
-        if target.max_tokens_field == _LIMIT and "max_tokens" in body:
-            # OpenAI's newer models refuse the older name, also beside the newer one.
-            limit = body.pop("max_tokens")
-            body[_LIMIT] = limit if body.get(_LIMIT) is None else body[_LIMIT]
+        if target.max_tokens_field == _NEWER:  # OpenAI's newer models refuse the older name
+            body = _name_limit(body, "max_tokens", _NEWER)
+        elif target.history == "mistral":  # which refuses the newer one
+            body = _name_limit(body, _NEWER, "max_tokens")
         if "messages" in body:
             body["messages"] = write_history(body["messages"], target, body.get("tools"))
         ask_usage(body, target)
@@ -285,6 +285,14 @@ class ChatUpstream(EventUpstream):
 
     def open_reader(self, context: ReplyContext) -> ChatReader:
         return ChatReader(context)
+
+
+def _name_limit(body: Json, refused: str, wanted: str) -> Json:
+    """Give the limit of output the one name that a provider takes, also where there are both."""
+    if refused not in body:
+        return body
+    limit = body[refused] if body.get(wanted) is None else body[wanted]
+    return {**{name: body[name] for name in body if name != refused}, wanted: limit}
 
 
 def ask_usage(body: Json, target: Target) -> None:

@@ -8,6 +8,7 @@ know custom tools. Their calls reach the caller as calls of custom tools.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_not
 from typing import Final, Literal
 
 from gateway.dialects.wire.customs import INPUT_KEY, make_function
@@ -81,6 +82,9 @@ def _nest_choice(choice: Json) -> Json:
 def write_tools(body: Json) -> Json:
     """Return a request whose tools a chat provider takes; the same if there is nothing to write."""
     nested, customs = nest_tools(body), name_customs(body, flat=True)
+    given = get_list(nested, "tools")
+    if any(map(is_not, kept := [*map(_drop_null, given)], given)):
+        nested = {**nested, "tools": kept}
     if not customs:
         return nested
 
@@ -115,6 +119,15 @@ def write_tools(body: Json) -> Json:
     if "messages" in body:
         made["messages"] = [write_message(message) for message in body["messages"]]
     return {**nested, **made}
+
+
+def _drop_null(tool: Json) -> Json:
+    """Leave out a `strict` of null, which is no boolean to SGLang and LM Studio."""
+    match tool:
+        case {"function": {"strict": None, **held}}:
+            return {**tool, "function": held}
+        case _:
+            return tool
 
 
 def _name(held: Json) -> Json:
