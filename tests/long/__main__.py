@@ -216,7 +216,6 @@ def main() -> int:
     parser.add_argument("run", choices=runs)
     for name, default, users in OPTIONS:
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"of {users}")
-    parser.add_argument("--locks", action="store_true", help="of the nodes run: a stranger's")
     options = parser.parse_args()
     started = time.monotonic()
     code = 0

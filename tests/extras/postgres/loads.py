@@ -30,17 +30,6 @@ LOOK_SECONDS: Final = 0.2
 RELEASE_SECONDS: Final = 10.0
 """In which the holds of a dead node must be free."""
 LIFE_SECONDS: Final = (0.1, 1.5)
-LOCKED_SECONDS: Final = (0.1, 7.0)
-"""How long a stranger has a lock: callers wait for 5 s."""
-FREE_SECONDS: Final = (0.1, 2.0)
-LOCKS: Final = (
-    "UPDATE accounts SET name = name",
-    "UPDATE keys SET name = name",
-    "UPDATE budgets SET amount_nano = amount_nano",
-    "SELECT FROM requests WHERE state = 'pending' FOR UPDATE",
-    "UPDATE hourly SET requests = requests",
-    "UPDATE nodes SET host = host",
-)
 PAUSE_SECONDS: Final = 0.02
 """A caller's pause after a refusal."""
 
@@ -180,51 +169,33 @@ def _judge_calls(fleet: Fleet, rows: list[Row], figures: Figures) -> None:
 
 
 async def play_kills(
-    fleet: Fleet, *, kills: int, seed: int, streams: int = 15, others: int = 15, locks: bool = False
+    fleet: Fleet, *, kills: int, seed: int, streams: int = 15, others: int = 15
 ) -> Figures:
-    """Kill a random node again and again, each time starting another one.
-
-    `locks`: meanwhile a stranger leaves transactions open, which have locked what a round touches.
-    """
+    """Kill a random node again and again, each time starting another one."""
     draw, figures = random.Random(seed), Figures()
-    release_seconds = RELEASE_SECONDS + locks * 2 * LOCKED_SECONDS[1]
     async with (
         asyncio.TaskGroup() as group,
         running_load(fleet, figures, seed, streams=streams, others=others) as load,
     ):
-        stranger = group.create_task(_lock_now_and_then(fleet, draw)) if locks else None
         for _ in range(kills):
             await asyncio.sleep(draw.uniform(*LIFE_SECONDS))
             victim = draw.choice(fleet.alive)
             victim.kill()
             figures.faults += 1
-            group.create_task(_wait_for_release(fleet, victim, figures, release_seconds))
+            group.create_task(_wait_for_release(fleet, victim, figures))
             await fleet.start_node()
-        if stranger is not None:
-            stranger.cancel()
     await _wait_for_charges(fleet)
-    judge(fleet, load, figures, refusals=locks)
+    judge(fleet, load, figures, refusals=False)
     return figures
 
 
-async def _lock_now_and_then(fleet: Fleet, draw: random.Random) -> None:
-    async with await psycopg.AsyncConnection.connect(fleet.url) as stranger:
-        while True:
-            await asyncio.sleep(draw.uniform(*FREE_SECONDS))
-            await stranger.execute(draw.choice(LOCKS).encode())
-            await asyncio.sleep(draw.uniform(*LOCKED_SECONDS))
-            await stranger.rollback()
-
-
-async def _wait_for_release(
-    fleet: Fleet, node: Node, figures: Figures, release_seconds: float
-) -> None:
+async def _wait_for_release(fleet: Fleet, node: Node, figures: Figures) -> None:
     began = time.monotonic()
     while await asyncio.to_thread(fleet.count_pending, node):  # noqa: ASYNC110 - of another process
         await asyncio.sleep(LOOK_SECONDS)
     seconds = time.monotonic() - began
     figures.slowest_release_seconds = max(figures.slowest_release_seconds, seconds)
-    if seconds > release_seconds:
+    if seconds > RELEASE_SECONDS:
         figures.wrong.append(f"the holds of a dead node were kept for {seconds:.1f} s")
 
 

@@ -1,7 +1,6 @@
 """On PostgreSQL:
 
 python -m tests.long nodes --kills 100 --seed 1     one of three gateways is killed, ~6 min
-python -m tests.long nodes --kills 30 --locks       the same, while a stranger locks rows, ~4 min
 python -m tests.long outages --restarts 20          the database is restarted under three, ~2 min
 python -m tests.long bursts --seed 1                1,000 calls on money for ten, 20 times, ~3 min
 python -m tests.long shared_million                 a million calls of 2,000 accounts, ~2 min
@@ -41,9 +40,7 @@ async def open_fleet(folder: Path) -> AsyncIterator[tuple[Fleet, Cluster]]:
 
 async def run_nodes(options: argparse.Namespace, folder: Path) -> None:
     async with open_fleet(folder) as (fleet, _):
-        figures = await loads.play_kills(
-            fleet, kills=options.kills, seed=options.seed, locks=options.locks
-        )
+        figures = await loads.play_kills(fleet, kills=options.kills, seed=options.seed)
     print(figures)
     assert figures.ok, figures.problems
 

@@ -24,7 +24,6 @@ class Cut(Enum):
     BEFORE = "the server never gets the call"
     DURING = "the server gets it, and the line breaks at once"
     AFTER = "the server has committed it, and its answer is lost"
-    LATE = "the line breaks, and the server gets the call when `late` is set"
 
 
 class Line:
@@ -33,19 +32,12 @@ class Line:
     def __init__(self, port: int) -> None:
         self.choose: Callable[[bytes], Cut | None] = lambda _: None
         """Asked for each call, with its message."""
-        self.up = asyncio.Event()
-        """While it is not set, nothing passes, and no connection is made."""
-        self.up.set()
-        self.late = asyncio.Event()
-        self.delivered = asyncio.Event()
-        """Set when the server has answered a call that came late."""
         self.cuts: Counter[Cut] = Counter()
         self._port = port
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass one connection on until it ends or is cut."""
-        await self.up.wait()
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._port)
         passing = _Passing(self, (reader, writer), (server_reader, server_writer))
         tasks = [spawn(passing.go_up(), name="up"), spawn(passing.go_down(), name="down")]
@@ -82,12 +74,11 @@ class _Passing:
     async def go_up(self) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await self._read_message():
-                await self._line.up.wait()
                 if any(call in data for call in CALLS):
                     self._cut = self._line.choose(data)
                 if self._cut is not None:
                     self._line.cuts[self._cut] += 1
-                    await self._break(self._cut, data)
+                    self._break(self._cut, data)
                     return
                 self._to_server.write(data)
         self._to_server.transport.abort()
@@ -97,24 +88,20 @@ class _Passing:
         with contextlib.suppress(ConnectionError):
             while data := await self._from_server.read(READ_BYTES):
                 if self._cut is None:
-                    await self._line.up.wait()
                     self._to_node.write(data)
                     continue
                 answer += data
                 if answer.endswith(READY):
                     break
-        self._line.delivered.set()
         self._to_node.transport.abort()
         self._to_server.transport.abort()
 
-    async def _break(self, cut: Cut, data: bytes) -> None:
+    def _break(self, cut: Cut, data: bytes) -> None:
         if cut is Cut.BEFORE:
             self._to_server.transport.abort()
             return
         if cut is not Cut.AFTER:
             self._to_node.transport.abort()
-        if cut is Cut.LATE:
-            await self._line.late.wait()
         self._to_server.write(data)
 
     async def _read_message(self) -> bytes:
@@ -138,6 +125,5 @@ async def run_line(port: int) -> AsyncIterator[tuple[Line, int]]:
         yield line, server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        line.up.set()
         await line.close()
         await server.wait_closed()

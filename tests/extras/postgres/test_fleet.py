@@ -30,7 +30,7 @@ from tests.support.waiting import until
 pytestmark = [pytest.mark.slow]  # three nodes on a machine that may be busy
 
 KILLS = 3
-OUTAGES = (0.3, 8.0)
+OUTAGES = (0.3, 6.0)
 """The last one is longer than the silence after which a node counts as dead."""
 
 
@@ -46,7 +46,7 @@ async def test_killed_nodes_lose_and_double_nothing(tmp_path: Path, postgres_url
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     async with run_fleet(tmp_path, postgres_url, (RICH,)) as fleet:
-        figures = await play_kills(fleet, kills=KILLS, seed=seed, streams=4, others=4)
+        figures = await play_kills(fleet, kills=KILLS, seed=seed, streams=2, others=2)
         print(figures)
     assert figures.ok, figures.problems
     assert figures.faults == KILLS
@@ -60,7 +60,7 @@ async def test_a_database_that_is_away_delays_charges_and_loses_none(
     print(f"seed {seed}")
     async with run_fleet(tmp_path, own_postgres.make_database(), (RICH,)) as fleet:
         figures = await play_outages(
-            fleet, own_postgres, away_seconds=OUTAGES, seed=seed, streams=6, others=6
+            fleet, own_postgres, away_seconds=OUTAGES, seed=seed, streams=3, others=3
         )
         print(figures)
         assert fleet.list_alive() == {node.pid for node in fleet.nodes}, "none is taken over"
@@ -74,19 +74,12 @@ async def test_bursts_over_three_nodes_spend_no_more_than_there_is(
     tmp_path: Path, postgres_url: str
 ) -> None:
     async with run_fleet(tmp_path, postgres_url, (RICH,)) as fleet:
-        for number in (1, 2):
-            burst = await play_burst(fleet, number)
-            print(burst)
-            assert burst.is_plain
-            assert 0 < burst.peak <= HELD_AT_ONCE
+        burst = await play_burst(fleet, 1)
+    assert burst.is_plain, burst
+    assert 0 < burst.peak <= HELD_AT_ONCE, burst
 
 
-SEEDS = (
-    RICH,
-    Seed("poor", 0),
-    Seed("three-a-minute", requests_per_minute=3),
-    Seed("two-at-a-time", concurrency=2),
-)
+SEEDS = (RICH, Seed("three-a-minute", requests_per_minute=3))
 TAKEN_OVER_SECONDS = 10.0
 EXIT_SECONDS = 10.0
 SKEW_SECONDS = 600
@@ -135,7 +128,7 @@ async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet
     assert (stream.status, told.complete) == (200, True)
     assert b'"error"' in told.body
     assert replies.DONE not in told.body
-    assert refused.status == 503
+    assert (refused.status, refused.headers["x-should-retry"]) == (503, "false")
     assert frozen.process is not None
     assert await asyncio.to_thread(frozen.process.wait, EXIT_SECONDS) == ExitCode.FAILED
     assert "was taken over" in frozen.log
@@ -150,7 +143,7 @@ async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet
 async def test_a_node_that_is_stopped_ends_its_row_and_interrupts_nothing(fleet: Fleet) -> None:
     leaving, *others = await fleet.start_nodes(3)
     figures = Figures()
-    async with running_load(fleet, figures, 1, streams=6, others=6) as load:
+    async with running_load(fleet, figures, 1, streams=2, others=2) as load:
         await until(lambda: figures.looks > 2, "the load")
         leaving.dead = True  # it gets no new calls
         await asyncio.to_thread(leaving.stop)
@@ -167,7 +160,7 @@ async def test_wrong_clocks_change_nothing(fleet: Fleet) -> None:
     for ahead in (SKEW_SECONDS, -SKEW_SECONDS, 0):
         await fleet.start_node(clock_ahead_seconds=ahead)
     figures = Figures()
-    async with running_load(fleet, figures, 2, streams=3, others=3) as load:
+    async with running_load(fleet, figures, 2, streams=1, others=1) as load:
         await asyncio.sleep(LOAD_SECONDS)
         fast, slow, right = fleet.nodes
         rated = [await ask(fleet, node, "three-a-minute") for node in (fast, slow, right, slow)]
@@ -186,23 +179,3 @@ async def test_wrong_clocks_change_nothing(fleet: Fleet) -> None:
     load.records = [one for one in load.records if one.number != 1]
     assert figures.wrong == []
     assert all(one.complete for one in load.records)
-
-
-async def test_rates_and_concurrency_hold_over_all_nodes(fleet: Fleet) -> None:
-    nodes, go_on = await fleet.start_nodes(3), asyncio.Event()
-    body = replies.json_reply(replies.completion("c", usage=replies.usage(5, 7)))
-    fleet.upstream.always([Wait(go_on), *body])
-    statuses: list[int] = []
-
-    async def ask_one(node: Node) -> None:
-        statuses.append((await ask(fleet, node, "two-at-a-time")).status)
-
-    async with asyncio.TaskGroup() as group:
-        for node in nodes * 3:
-            group.create_task(ask_one(node))
-        await until(lambda: len(statuses) == 7, "seven refusals")
-        assert len(fleet.upstream.exchanges) == 2
-        go_on.set()
-    assert sorted(statuses) == [200] * 2 + [429] * 7
-    statuses = [(await ask(fleet, node, "three-a-minute")).status for node in nodes * 2]
-    assert statuses == [200] * 3 + [429] * 3

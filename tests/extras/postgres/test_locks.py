@@ -116,25 +116,6 @@ async def test_only_the_locked_account_waits(shared: Shared, what: str) -> None:
     shared.assert_sound()
 
 
-async def test_a_request_of_the_locked_account_is_refused_in_time_and_costs_nothing(
-    shared: Shared,
-) -> None:
-    async with serving(shared) as ledger:
-        key = shared.find_key(ledger)
-        whole = await admit(ledger, key)
-        with locking(shared, LOCKS["the account"]):
-            begun = time.monotonic()
-            ended = ledger.settle(whole, settlement(5, withdraw_if_late=True))
-            with pytest.raises(LedgerUnavailable):
-                await ledger.confirm(ledger.hold(key, admission()))
-            with pytest.raises(LedgerUnavailable):
-                await ended
-            assert time.monotonic() - begun < 2 * WAIT_SECONDS
-        await until(lambda: not ledger.open_holds, "both voids")
-    assert shared.read_balance() == CREDIT
-    shared.assert_sound()
-
-
 async def test_an_operator_is_told_of_the_lock_and_changes_other_accounts(shared: Shared) -> None:
     """While the change waits for the row, no round is under way: so it does not wait for long."""
     other = make_other(shared)

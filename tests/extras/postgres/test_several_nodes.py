@@ -1,4 +1,4 @@
-"""Several nodes on one database: what each of them decides, and what becomes of one that is silent."""
+"""Several nodes on one database: what each of them decides."""
 
 from __future__ import annotations
 
@@ -9,37 +9,18 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway.base.errors import BalanceHeld, InsufficientBalance, LedgerUnavailable
-from gateway.extras.postgres import nodes
-from gateway.extras.postgres.session import connect
-from gateway.ledger.base import Hold
-from gateway.ledger.records import LedgerError
+from gateway.base.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.serving.ledger import ServingLedger
 from tests.extras.postgres.cluster import Cluster
 from tests.extras.postgres.shared import Shared, admission, make_shared, settlement
-from tests.support.waiting import until
 
-HOLD = 1000
-CROWD = 400
+CROWD = 200
 CALLERS = 20
 CALLS = 15
 
 
-async def admit(
-    ledger: ServingLedger, shared: Shared, *, hold_nano: int = HOLD, full_nano: int = 0
-) -> Hold:
-    hold = ledger.hold(shared.find_key(ledger), admission(hold_nano, full_nano=full_nano))
-    await ledger.confirm(hold)
-    return hold
-
-
-async def open_nodes(
-    stack: AsyncExitStack, shared: Shared, count: int = 3, silence_seconds: float = 5
-) -> list[ServingLedger]:
-    return [
-        await stack.enter_async_context(shared.serve(silence_seconds=silence_seconds))
-        for _ in range(count)
-    ]
+async def open_nodes(stack: AsyncExitStack, shared: Shared) -> list[ServingLedger]:
+    return [await stack.enter_async_context(shared.serve()) for _ in range(3)]
 
 
 @pytest.mark.parametrize("times", [1, 10, 10**6])
@@ -70,7 +51,7 @@ async def test_a_burst_over_all_nodes_overdraws_by_less_than_one_request(
 
     async with AsyncExitStack() as stack:
         ledgers = await open_nodes(stack, shared)
-        await asyncio.gather(*(request(draw.choice(ledgers)) for _ in range(CROWD // 2)))
+        await asyncio.gather(*(request(draw.choice(ledgers)) for _ in range(CROWD)))
     assert -shared.read_balance() < max(full)
     shared.assert_sound()
 
@@ -84,7 +65,9 @@ async def test_all_nodes_charge_one_account_and_its_operator_too_without_a_deadl
 
     async def call_on(ledger: ServingLedger) -> None:
         for _ in range(CALLS):
-            await ledger.settle(await admit(ledger, shared), settlement(7))
+            hold = ledger.hold(shared.find_key(ledger), admission())
+            await ledger.confirm(hold)
+            await ledger.settle(hold, settlement(7))
 
     def credit_on() -> None:
         with shared.open_books() as books:
@@ -102,43 +85,4 @@ async def test_all_nodes_charge_one_account_and_its_operator_too_without_a_deadl
     assert caplog.messages == []
     assert "ERROR" not in postgres.log[told:]
     assert shared.read_balance() == before + CALLS * 100 - CALLERS * CALLS * 7
-    shared.assert_sound()
-
-
-async def test_a_node_that_was_taken_over_says_so_and_refuses(postgres_url: str) -> None:
-    shared = make_shared(postgres_url)
-    async with shared.serve() as ledger:
-        hold = await admit(ledger, shared)
-        shared.query("UPDATE nodes SET epoch = epoch + 1, ended_at = now() RETURNING 1")
-        with pytest.raises(LedgerUnavailable) as refusal:
-            await ledger.settle(hold, settlement(7))
-        assert refusal.value.should_retry is False
-        with pytest.raises(LedgerError, match=r"was taken over.* must be restarted"):
-            await ledger.wait_ended()
-        with pytest.raises(LedgerUnavailable):
-            ledger.hold(shared.find_key(ledger), admission())
-    assert shared.query("SELECT count(*) FROM entries WHERE kind = 'charge'") == [(0,)]
-
-
-async def test_a_correction_raises_the_balance_that_others_know(postgres_url: str) -> None:
-    shared = make_shared(postgres_url, credit_nano=1000)
-    async with AsyncExitStack() as stack:
-        one, other = await open_nodes(stack, shared, 2)
-        hold = await admit(one, shared)
-        await one.settle(hold, settlement(1000))
-        with pytest.raises(InsufficientBalance):
-            await admit(other, shared)
-        await other.refresh()
-        shared.query(
-            "INSERT INTO changes (kind, id) SELECT 'account', id FROM accounts RETURNING 1"
-        )
-        await other.refresh()
-        assert shared.find_key(other).account.balance_nano == 0
-        id_ = hold.admission.request_id
-        session = await asyncio.to_thread(connect, shared.url)
-        stack.callback(session.close)
-        node = nodes.register(session)
-        session.execute("SELECT withdraw_charge(?, ?, 1, ?)", (node.id, node.epoch, id_))
-        await until(lambda: shared.find_key(other).account.balance_nano == 1000, "the balance")
-        nodes.leave(session, node)
     shared.assert_sound()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.base.errors import BalanceHeld, LedgerUnavailable
+from gateway.base.errors import LedgerUnavailable
 from gateway.extras.postgres.shared import (
     Locks,
     SharedLedger,
@@ -29,23 +29,6 @@ def open_on(rounds: Rounds, commit_seconds: float = 5) -> SharedLedger:
     memory = Memory(lambda: NOW_MS)
     writer = SharedWriter(rounds, memory, commit_seconds=commit_seconds)
     return SharedLedger(rounds, memory, rounds, lambda: NOW_MS, writer)
-
-
-async def test_what_others_have_spent_is_declined_and_holds_nothing(key: Key) -> None:
-    """Whoever settles it all the same, as its caller left, waits for nothing."""
-    rounds = Rounds(
-        report=SharedReport,
-        decide=lambda item: SharedReport(declined=[(item, BalanceHeld("others"))]),
-    )
-    ledger = open_on(rounds)
-    hold = ledger.hold(key, admission())
-    with pytest.raises(BalanceHeld, match="others"):
-        await ledger.confirm(hold)
-    assert (hold.resolved, key.account.held_nano, ledger.open_holds) == (True, 0, 0)
-    await ledger.settle(hold, settlement(0, outcome="caller_left"))
-    with pytest.raises(BalanceHeld):
-        await ledger.wait_admitted(hold)
-    await ledger.close()
 
 
 async def test_a_hold_is_full_where_the_store_says_so_and_its_raise_is_stored(key: Key) -> None:
