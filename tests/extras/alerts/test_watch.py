@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import sqlite3
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -212,19 +210,6 @@ async def test_a_start_on_books_that_do_not_add_up_is_told(tmp_path: Path) -> No
         assert done.code == 3, done.err
         (told,) = receiver.find("audit_mismatch")
         assert told["text"].startswith("The gateway did not start")
-
-
-async def test_the_command_gets_what_the_webhook_gets(tmp_path: Path) -> None:
-    keep = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
-    told = tmp_path / "told.jsonl"
-    words = json.dumps([sys.executable, "-c", keep, str(told)])
-    with listen() as receiver:
-        async with watch(tmp_path, receiver, f"command = {words}\nbackup_days = 1"):
-            (posted,) = await arrive(receiver, "old_backup")
-            await until(told.exists, "the command", seconds=SECONDS)
-            await until(told.read_bytes, "its output", seconds=SECONDS)
-            ran = json.loads(told.read_bytes())
-    assert {**ran, "id": ""} == {**posted, "id": ""}
 
 
 @pytest.mark.parametrize("more", ["", "[alerts]\nbackup_days = 1\n"])
