@@ -12,10 +12,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from gateway.extras.console.routes import Route
 from tests.extras.console.kit import API, Console, open_console
 from tests.extras.console.session import seed_passwords
-from tests.extras.console.test_dispatch import call, every_route
 from tests.support.rows import each_row
 from tests.support.served import HOLDER, OPERATOR
 
@@ -76,22 +74,6 @@ async def test_a_name_must_be_one_account_s(
     writer.close()
     await writer.wait_closed()
     assert f'"code":"{refusal}"'.encode() in reply
-
-
-@every_route
-async def test_roles_and_sites_are_judged_as_for_a_session(behind: Console, route: Route) -> None:
-    named = {HEADER: HOLDER}
-    reply = await call(behind, route, headers=named)
-    match route.role:
-        case "none":
-            assert reply.refusal == (409, "signed_in_by_proxy", None)
-        case "operator":
-            assert reply.refusal == (404, "not_found", None)
-        case "any":
-            assert reply.status in {200, 201, 204, 400, 404, 409}
-    if route.method != "GET":
-        reply = await call(behind, route, headers={**named, "Sec-Fetch-Site": "cross-site"})
-        assert reply.refusal == (403, "cross_site", None)
 
 
 @each_row("name", [HOLDER, OPERATOR])

@@ -6,8 +6,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import quote, urlencode
@@ -177,24 +176,6 @@ async def test_other_addresses(shared: Console) -> None:
         assert reply.refusal == (405, "method_not_allowed", None)
         assert reply.headers["Allow"] == "GET, HEAD"
         assert API_HEADERS.items() <= reply.headers.items()
-
-
-@contextmanager
-def demoted(console: Console) -> Iterator[None]:
-    change = "UPDATE accounts SET operator = ? WHERE name = ?"
-    for operator in (0, 1):
-        with console.open_books() as books, books.changing() as connection:
-            connection.execute(change, (operator, OPERATOR))
-        if operator == 0:
-            yield
-
-
-@on_one_loop
-async def test_an_operators_rights_end_at_once(shared: Console) -> None:
-    """The role is read with each request; it is not stored in the session."""
-    assert (await shared.get(f"{API}/accounts", as_=OPERATOR)).status == 200
-    with demoted(shared):
-        assert (await shared.get(f"{API}/accounts", as_=OPERATOR)).status == 404
 
 
 async def test_bodies_that_are_not_read(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

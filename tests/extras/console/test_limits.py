@@ -10,11 +10,9 @@ import pytest
 
 from gateway.admin import keys
 from gateway.extras.console.keys import MAX_LIVE_KEYS
-from gateway.extras.reports import standings
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.console.history import open_history, read_csv
 from tests.extras.console.kit import API, Console, read_pages
-from tests.support.served import HOLDER, OPERATOR, OTHER, Reply, make_database
+from tests.support.served import HOLDER, OPERATOR, OTHER, Reply
 
 
 @pytest.fixture
@@ -42,16 +40,6 @@ async def test_slow_calls_are_looked_for_in_parts(
         assert [row["request_id"] for row in rows] == [one["request_id"] for one in expected]
     slowest = (await history.get(f"{API}/activity?{chosen}&sort=slowest&limit=2")).json["calls"]
     assert slowest == sorted(calls[:20], key=lambda one: one["total_ms"])[:-3:-1]
-
-
-def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:
-    """However many requests there are, each sum reads one account by its index."""
-    wanted: dict[str, str | int] = {"ids": "[1]", "today": 0, "now": 0}
-    with SqliteBooks(make_database(tmp_path)) as books, books.reading() as connection:
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {standings._STANDINGS}", wanted).fetchall()
-    steps = [row[3] for row in plan]
-    assert any("SEARCH daily" in step for step in steps)
-    assert [step for step in steps if step.startswith("SCAN") and "json_each" not in step] == []
 
 
 async def test_keys_that_work_are_a_bounded_number(console: Console) -> None:

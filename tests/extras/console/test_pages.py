@@ -247,24 +247,32 @@ def test_each_page_of_the_menu_can_be_loaded_by_its_address() -> None:
     assert named | added == served
 
 
-@each_row("path", pages.PATHS)
-async def test_each_page_is_the_same_file(client: Client, path: str) -> None:
-    reply = await client.get(re.sub(r"\{.*\}", "a%2Fb%20%7Bc%7D", path), headers=PLAIN)
-    assert reply.status == 200
+MISSING: Final = (
+    *("nowhere", "accounts/a/b", "Keys", "static/pages.py", "static/APP.JS", "static/app.js%00"),
+    *("static/..%2fpages.py", "static/%2e%2e%2fpages.py", "static/..%5cpages.py", "static/."),
+)
+
+
+@each_row(
+    ("path", "status"),
+    [*((one, 200) for one in pages.PATHS), *((f"/console/{one}", 404) for one in MISSING)],
+)
+async def test_addresses_have_one_page_or_a_404_with_it(
+    client: Client, path: str, status: int
+) -> None:
+    """The name of a file is a key of a mapping and never reaches the disk."""
+    headers = PLAIN | ({"If-None-Match": "*"} if status == 404 else {})
+    reply = await client.get(re.sub(r"\{.*\}", "a%2Fb%20%7Bc%7D", path), headers=headers)
+    assert reply.status == status
     assert await reply.read() == pages.FILES["index.html"].body
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
-
-
-@each_row("path", ["/console/nowhere", "/console/accounts/a/b", "/console/Keys"])
-async def test_unknown_paths_are_404_with_the_page(client: Client, path: str) -> None:
-    reply = await client.get(path, headers=PLAIN | {"If-None-Match": "*"})
-    assert reply.status == 404
-    assert await reply.read() == pages.FILES["index.html"].body
+    assert SECURITY_HEADERS.items() <= reply.headers.items()
 
 
 async def test_the_bare_address_leads_to_the_page(client: Client) -> None:
     reply = await client.get("/console", allow_redirects=False)
     assert (reply.status, reply.headers["Location"]) == (308, "/console/")
+    assert SECURITY_HEADERS.items() <= reply.headers.items()
 
 
 async def test_a_browser_at_the_root_is_led_to_the_page(console: Console) -> None:
@@ -273,12 +281,6 @@ async def test_a_browser_at_the_root_is_led_to_the_page(console: Console) -> Non
     for accept in ("*/*", "application/json"):
         reply = await console.get("/", as_=None, headers={"Accept": accept})
         assert (reply.status, reply.error["code"]) == (404, "unknown_url")
-
-
-@each_row("path", ["/console", "/console/", "/console/static/app.js", "/console/x"])
-async def test_every_reply_has_the_security_headers(client: Client, path: str) -> None:
-    reply = await client.get(path, allow_redirects=False)
-    assert SECURITY_HEADERS.items() <= reply.headers.items()
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed() -> None:
@@ -297,6 +299,7 @@ async def test_each_file_is_served_plain_and_packed(client: Client, name: str) -
     packed = await client.get(path, headers={"Accept-Encoding": "br;q=1, GZIP;q=0.5"})
     assert plain.headers["Content-Type"] == pages.TYPES[f".{name.split('.')[1]}"]
     assert plain.headers["Cache-Control"] == "no-cache"
+    assert SECURITY_HEADERS.items() <= plain.headers.items()
     assert "Content-Encoding" not in plain.headers
     assert packed.headers["Content-Encoding"] == "gzip"
     assert plain.headers["Vary"] == packed.headers["Vary"] == "Accept-Encoding"
@@ -313,14 +316,3 @@ async def test_each_file_is_served_plain_and_packed(client: Client, name: str) -
 async def test_who_does_not_take_gzip_gets_none(client: Client, coding: str) -> None:
     reply = await client.get("/console/", headers={"Accept-Encoding": coding})
     assert "Content-Encoding" not in reply.headers
-
-
-@each_row(
-    "name",
-    ["..%2fpages.py", "%2e%2e%2fpages.py", "..%5cpages.py", "pages.py", "app.js%00", "APP.JS", "."],
-)
-async def test_nothing_but_the_files_is_served(client: Client, name: str) -> None:
-    """The path of a request is a key of a mapping and never reaches the disk."""
-    reply = await client.get(f"/console/static/{name}", headers=PLAIN)
-    assert reply.status == 404
-    assert await reply.read() == pages.FILES["index.html"].body

@@ -8,13 +8,14 @@ import pytest
 
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS
-from gateway.extras.reports import calls, filters
+from gateway.extras.reports import calls, entries, filters, standings
 from gateway.extras.reports.ranks import RANKS
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.reports.sums import CHARTS, ONE, USAGE, write_sums
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from tests.ledger.kit import check_plan, explain
+from tests.support.rows import each_row
 
 STATEMENTS = {
     "one": filters.ONE,
@@ -23,6 +24,9 @@ STATEMENTS = {
     "days": calls.DAYS,
     "hours": calls.HOURS,
     "sums": calls.COUNT,
+    "entry count": entries.COUNT,
+    **{f"run {kind}": sql for kind, sql in entries.RUNS.items()},
+    "accounts": standings._STANDINGS,
 }
 INDEXES = {
     "id": "sqlite_autoindex_requests_1",
@@ -41,14 +45,14 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@each_row("name", STATEMENTS)
 def test_no_statement_scans_or_sorts(path: Path, name: str) -> None:
     """Only pending requests are read as a whole and sorted: they are few."""
     is_pending = name.endswith("pending")
     check_plan(path, STATEMENTS[name], sorts=is_pending, scans=("requests",) if is_pending else ())
 
 
-@pytest.mark.parametrize("index", INDEXES)
+@each_row("index", INDEXES)
 def test_each_index_is_used(path: Path, index: filters.Index) -> None:
     for statements in (filters.LATEST, filters.COUNT_FEW):
         steps = explain(path, statements[index])
