@@ -1,4 +1,4 @@
-"""Tests of one extra may use another that was taken away: then they are left out."""
+"""Tests of one extra may use another that was taken away: then they are left out. SDKs are clients of many."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from gateway.extension import find_extras
+from tests.api.conftest import clients
+
+__all__ = ["clients"]
 
 EXTRA: Final = re.compile(r"^from (?:gateway|tests)\.extras\.(\w+)", re.MULTILINE)
 

@@ -18,15 +18,14 @@ from typing import Any, Final
 import pytest
 
 from gateway.base.errors import Overloaded, RateLimited
-from gateway.extras.audio.forms import MAX_PARTS
 from gateway.extras.audio.uploads import FREE_BYTES, MEMORY_BYTES, Disk, KeptFile
-from tests.api.language import BOUNDARY, END, SOUND, TRANSCRIPTIONS, make_form, make_part
+from tests.api.language import BOUNDARY, SOUND, TRANSCRIPTIONS, make_form, make_part
 from tests.api.scene import Vitals
 from tests.support.chat import check_error
 from tests.support.client import Call, Reply, connect, request
 from tests.support.config import UPSTREAM_NAME
 from tests.support.pairs import Clients
-from tests.support.replies import error_reply, json_reply, sse_reply
+from tests.support.replies import error_reply, json_reply
 from tests.support.rows import each_row
 from tests.support.served import Served, open_served, start_served
 from tests.support.stage import Stage
@@ -132,18 +131,6 @@ async def test_the_hold_for_a_wave_file_is_for_its_length(stage: Stage) -> None:
     assert (await stage.settled(reply)).estimated
 
 
-async def test_the_sdk_gets_the_pieces_of_a_text(stage: Stage, clients: Clients) -> None:
-    kinds = ["transcript.text.delta", "transcript.text.done"]
-    usage = {"type": "duration", "seconds": 9}
-    told = [{"type": kinds[0], "delta": "Hi"}, {"type": kinds[1], "text": "Hi", "usage": usage}]
-    stage.alpha.play(sse_reply(told, done=False))
-    stream = await clients.chat.audio.transcriptions.create(
-        model=stage.fresh("hearing"), file=("a.mp3", SOUND), stream=True
-    )
-    assert [one.type async for one in stream] == kinds
-    assert read_form(stage.alpha.last)["stream"] == "true"
-
-
 @each_row("sound", [SOUND, LARGE])
 async def test_the_next_route_gets_the_file_again(stage: Stage, sound: bytes) -> None:
     stage.alpha.play(error_reply(503))
@@ -154,28 +141,6 @@ async def test_the_next_route_gets_the_file_again(stage: Stage, sound: bytes) ->
     assert read_form(first) == read_form(second)
     assert read_form(second)["file"][2] == sound
     assert first.headers["content-type"] != second.headers["content-type"], "a new boundary"
-
-
-NAMED: Final = make_part("file", b"a", "a.mp3")
-ENDLESS: Final = f"--{BOUNDARY}\r\n".encode() + b"y" * 10_000
-LONG: Final = make_part("a", "", extra="X: " + "y" * 9000 + "\r\n")
-
-
-@each_row(
-    ("body", "status", "said"),
-    [
-        (make_part("a[]", "") * (MAX_PARTS + 1) + NAMED + END, 400, "more than 64 parts"),
-        (LONG + NAMED, 400, "larger than 1 KiB"),
-        (ENDLESS, 400, "larger than 1 KiB"),
-        (make_form("hearing/0", bytes(2**20)), 413, "larger than 1 MiB"),
-    ],
-)
-async def test_giant_forms_are_refused_and_free(
-    stage: Stage, body: bytes, status: int, said: str
-) -> None:
-    reply = await transcribe(stage, body)
-    assert (reply.status, said in reply.json["error"]["message"]) == (status, True), reply.body
-    assert stage.alpha.exchanges == []
 
 
 async def test_the_demo_says_how_long_a_recording_is(stage: Stage, clients: Clients) -> None:

@@ -13,7 +13,7 @@ import pytest
 from gateway.base.errors import BodyTooLarge, Overloaded, RateLimited
 from gateway.extras.count_tokens.paths import COUNT_MESSAGES
 from gateway.extras.count_tokens.serving import Counting, count_tokens
-from tests.api.test_bodies import BAD_CHUNKS, MANY, MESSAGE, NESTED, send_bad_chunk
+from tests.api.test_bodies import MANY, MESSAGE, NESTED
 from tests.support.chat import check_messages_error
 from tests.support.messages import ask, make_message
 from tests.support.process import COUNT_TOKENS
@@ -68,12 +68,6 @@ async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
     )
     with pytest.raises(BodyTooLarge, match="4 MiB"):
         await count_tokens(COUNT_MESSAGES, http, call)
-
-
-@each_row("bad", BAD_CHUNKS.values())
-async def test_chunks_framed_wrongly_are_a_400(stage: Stage, bad: bytes) -> None:
-    reply = await send_bad_chunk(stage, COUNT_TOKENS, bad, closes=False)
-    check_messages_error(reply, 400, "invalid_request_error")
 
 
 @each_row(

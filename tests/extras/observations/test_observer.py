@@ -98,25 +98,6 @@ async def test_what_cannot_be_written_is_kept_and_added_to(
     assert len(caplog.messages) == 1, "an outage is told once"
 
 
-async def test_sums_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SUMS", 3)
-    store = FakeStore()
-    store.answers = [None]
-    observer = make_observer(store)
-    for number in range(9):
-        observer.note_refusal(number, "c", "", "req_1")
-        observer.note_upstream_call("p", str(number), None)
-        observer.note_latency(number, "p", "m", NOW_MS, first_byte_ms=9, total_ms=90)
-    for number in range(2):
-        observer.note_refusal(0, "c", "", f"req_{number}")
-    await observer.close()
-    (observed,) = store.written
-    assert [row[2] for row in observed.refused] == [0, 1, 2]
-    assert [one.count for one in observed.refusals.values()] == [3, 1, 1]
-    assert len(observed.calls) == 3
-    assert len(observed.latencies) == 3
-
-
 @pytest.mark.usefixtures("hurried")
 async def test_tries_that_fail_keep_no_more_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_SUMS", 3)

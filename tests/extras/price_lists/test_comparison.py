@@ -18,7 +18,7 @@ from gateway.extension import find_kinds
 from gateway.extras.price_lists.compare import Comparison, overlay
 from gateway.extras.price_lists.propose import propose
 from tests.extras.price_lists import plain
-from tests.extras.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
+from tests.extras.price_lists.kit import TODAY, compare_text, genai, litellm, load, model
 from tests.support.extras import need_extra
 
 PRICE = "price = { input = 3, cached_input = 0.3, output = 15 }"
@@ -197,10 +197,6 @@ def dump(listed: dict[str, Any]) -> str:
         return format_amount(int(value * NANO)) if isinstance(value, Decimal) else str(value)
 
     return write(listed)
-
-
-def test_the_providers_of_these_tests_are_known() -> None:
-    assert PROVIDERS.count("base_url") == 2
 
 
 @need_extra("audio")

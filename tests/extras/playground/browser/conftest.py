@@ -5,8 +5,8 @@ from __future__ import annotations
 from gateway.extension import find_extras
 
 if "console" in find_extras():
-    from tests.extras.console.browser.conftest import console, password_cost, site
+    from tests.extras.console.browser.conftest import console, site
 
-    __all__ = ["console", "password_cost", "site"]
+    __all__ = ["console", "site"]
 else:
     collect_ignore_glob = ["test_*"]
