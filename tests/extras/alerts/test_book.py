@@ -10,10 +10,9 @@ from typing import TypeAlias
 import pytest
 
 from gateway.extras.alerts.book import AlertBook
-from gateway.extras.alerts.records import Alert, Hook, make_alert_id, write_alert
+from gateway.extras.alerts.records import Hook, make_alert_id
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Connection
-from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.player import Clock
 from tests.ledger.sql.places import BooksPlace
 
@@ -82,21 +81,6 @@ def test_of_two_that_see_a_balance_fall_one_tells(
         look(books)
         for due in AlertBook(books).read_due(9):
             AlertBook(books).note_delivered(due.id)
-
-
-def test_the_payload_is_one_line_with_these_members() -> None:
-    alert = Alert("budget", "team", "7 1 80", "a\nb \udcff", account_id=3)
-    body = write_alert(alert, "alert_1", "alice", NOW_MS)
-    assert "\n" not in body
-    assert json.loads(body) == {
-        "id": "alert_1",
-        "kind": "budget",
-        "state": "raised",
-        "subject": "team",
-        "account": "alice",
-        "text": "a\nb \\udcff",
-        "at": "2023-11-14T22:13:20.000Z",
-    }
 
 
 def test_ids_differ_and_a_secret_is_not_shown() -> None:

@@ -9,10 +9,8 @@ from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.wire.records import ReplyContext
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES
-from tests.support.pairs import Clients
-from tests.support.replies import json_reply, sse, sse_reply
+from tests.support.replies import sse
 from tests.support.rows import each_row
-from tests.support.stage import Stage
 from tests.support.texts import HEAD, complete, make_choice, text_completion, text_events
 
 COMPLETIONS: Final = SERVICES["completions"]
@@ -86,16 +84,3 @@ def test_a_reply_keeps_its_form() -> None:
 def test_a_reply_in_place_of_a_stream_becomes_one() -> None:
     out = COMPLETIONS.replay_reply(dump(text_completion("a", "b")), make_context()).body
     assert out == sse(text_completion("a", "b")) + DONE
-
-
-async def test_the_sdk_gets_text_and_its_pieces(stage: Stage, clients: Clients) -> None:
-    stage.alpha.play(json_reply(text_completion("one", "two")))
-    model = stage.fresh("text")
-    made = await clients.chat.completions.create(model=model, prompt="def", n=2, suffix="end")
-    assert [one.text for one in made.choices] == ["one", "two"]
-    assert (made.model, made.usage and made.usage.total_tokens) == (model, 18)
-    stage.alpha.play(sse_reply(text_events("a", "b", "c")))
-    stream = await clients.chat.completions.create(model=model, prompt="def", stream=True)
-    chunks = [chunk async for chunk in stream]
-    assert "".join(one.choices[0].text for one in chunks) == "abc"
-    assert {one.model for one in chunks} == {model}

@@ -142,16 +142,6 @@ async def ask(url: str, version: str = "1.1") -> tuple[asyncio.StreamReader, asy
     return reader, writer
 
 
-async def test_chunks_are_one_file(tmp_path: Path) -> None:
-    async with (
-        serve(tmp_path / "gateway.db", count_to(3)) as url,
-        aiohttp.ClientSession() as web_,
-        web_.get(url) as response,
-    ):
-        assert await response.read() == b"n\n0\n1\n2\n3\n"
-        assert 'filename="test-2024-10-05.csv"' in response.headers["Content-Disposition"]
-
-
 @each_row("error", [LedgerError("disk"), RuntimeError("ours")])
 @each_row("version", ["1.1", "1.0"])
 async def test_a_file_that_is_cut_off_does_not_end_cleanly(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -26,8 +25,7 @@ from gateway.extras.console.state import (
 )
 from gateway.extras.signins.browsers import make_session_cookie
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import Actor, LedgerError
-from gateway.ledger.sql.books import Books
+from gateway.ledger.records import Actor
 from tests.extras.console.handler_kit import make_post, open_books_thread
 
 ACTOR = Actor("alice", "192.0.2.1")
@@ -47,39 +45,6 @@ async def thread(path: Path) -> AsyncIterator[BooksThread]:
 
 
 # ---- the books' thread ---------------------------------------------------------------------------
-
-
-async def test_functions_run_one_after_the_other_in_one_thread(thread: BooksThread) -> None:
-    order: list[str] = []
-    first_may_end = threading.Event()
-
-    def first(_: Books) -> int:
-        assert first_may_end.wait(60)
-        order.append("first")
-        return threading.get_ident()
-
-    def second(_: Books) -> int:
-        order.append("second")
-        return threading.get_ident()
-
-    start = asyncio.get_running_loop().create_task
-    running = [start(thread.run(ACTOR, one)) for one in (first, second)]
-    first_may_end.set()
-    ran_in = set(await asyncio.gather(*running))
-    assert order == ["first", "second"]
-    assert len(ran_in - {threading.get_ident()}) == len(ran_in) == 1
-
-
-async def test_what_a_function_raises_is_raised_here_and_the_thread_goes_on(
-    thread: BooksThread,
-) -> None:
-    def fail(_: Books) -> None:
-        raise LedgerError("disk")
-
-    with pytest.raises(LedgerError, match="disk"):
-        await thread.run(ACTOR, fail)
-    for actor in (ACTOR, Actor("bob", "192.0.2.2")):
-        assert await thread.run(actor, lambda books: books.actor) == actor
 
 
 async def test_the_books_know_who_is_signed_in(thread: BooksThread) -> None:

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Final
 
 import pytest
 
-from gateway.base.errors import BadRequest, UpstreamError
-from gateway.extras.count_tokens.paths import COUNT_MESSAGES, edit_count
-from tests.support.formats import CALLERS, EXCHANGES
+from gateway.base.errors import UpstreamError
+from gateway.extras.count_tokens.paths import edit_count
 from tests.support.rows import each_row
-
-COUNT_TOKENS: Final = COUNT_MESSAGES.exchange
-
-
-def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:
-    data = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}).encode()
-    with pytest.raises(BadRequest):
-        CALLERS["messages"].parse_request(data)
-    request = COUNT_TOKENS.caller.parse_request(data)
-    assert (request.max_tokens, COUNT_TOKENS.caller.name) == (None, "messages")
-    assert COUNT_TOKENS.upstream.path == "/messages/count_tokens"
-    assert COUNT_TOKENS.passed_headers == EXCHANGES["messages"]["messages"].passed_headers
 
 
 def test_a_count_passes_but_for_a_model_it_names() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.base.money import Tokens
 from gateway.extras.metrics.counts import FAULTS, Metrics
-from gateway.extras.metrics.families import Counter, Family, Histogram
+from gateway.extras.metrics.families import Counter, Histogram
 from gateway.ledger.call_records import Outcome
 from tests.support.formats import EVERY_CALLER
 from tests.support.records import make_call
@@ -162,19 +162,6 @@ def test_buckets_are_cumulative_and_include_their_bound() -> None:
         'gateway_s_seconds_sum{way="up"} 104',
         'gateway_s_seconds_count{way="up"} 5',
     ]
-
-
-def test_a_family_without_labels_has_no_braces() -> None:
-    family = Histogram("gateway_s_seconds", "How long", (1,))
-    family.observe((), 0.5)
-    assert text(family).splitlines()[2:] == [
-        'gateway_s_seconds_bucket{le="1"} 1',
-        'gateway_s_seconds_bucket{le="+Inf"} 1',
-        "gateway_s_seconds_sum 0.5",
-        "gateway_s_seconds_count 1",
-    ]
-    gauge = Family("gateway_g", "How many").render({(): 7})
-    assert list(gauge)[1:] == ["# TYPE gateway_g gauge\n", "gateway_g 7\n"]
 
 
 def test_what_is_frozen_does_not_change() -> None:

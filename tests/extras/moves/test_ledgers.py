@@ -18,24 +18,11 @@ from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError
 from gateway.ledger.sqlite import schema
 from gateway.ledger.versions import VERSION
 from tests.ledger.contract.kit import WAIT_SECONDS
-from tests.ledger.kit import assert_sound, make_place, query
-from tests.long.million import History, fill
+from tests.ledger.kit import assert_sound, make_place
 from tests.support.rows import each_row
 from tests.support.stand_in import URL
 
 NO_TABLE = "no table .* with such columns"
-HISTORY = History(requests=60, days=2, models=2, keys=2, models_per_key=2)
-
-
-def test_records_of_the_present_version_make_a_ledger_of_it(tmp_path: Path) -> None:
-    fill(tmp_path / "old.db", HISTORY)
-    with open_books(tmp_path / "old.db") as old, old.snapshot():
-        report = make_ledger(tmp_path / "new.db", *read_records(old))
-    assert report.ok
-    assert query(tmp_path / "new.db", "PRAGMA user_version") == [(VERSION,)]
-    assert query(tmp_path / "new.db", "SELECT sum(requests + failed) FROM daily") == [
-        (HISTORY.requests,)
-    ]
 
 
 @each_row(

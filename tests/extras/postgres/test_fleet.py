@@ -46,7 +46,7 @@ async def test_killed_nodes_lose_and_double_nothing(tmp_path: Path, postgres_url
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     async with run_fleet(tmp_path, postgres_url, (RICH,)) as fleet:
-        figures = await play_kills(fleet, kills=KILLS, seed=seed, streams=2, others=2)
+        figures = await play_kills(fleet, kills=KILLS, seed=seed, streams=3, others=3)
         print(figures)
     assert figures.ok, figures.problems
     assert figures.faults == KILLS

@@ -23,31 +23,11 @@ from tests.support.extras import need_extra
 
 PRICE = "price = { input = 3, cached_input = 0.3, output = 15 }"
 SAME = {"input_mtok": 3, "cache_read_mtok": 0.3, "output_mtok": 15}
-TIERS = {
-    "input_mtok": {"base": 3, "tiers": [{"start": 200000, "price": 6}]},
-    "cache_read_mtok": {"base": 0.3, "tiers": [{"start": 200000, "price": 0.6}]},
-    "output_mtok": {"base": 15, "tiers": [{"start": 200000, "price": 22.5}]},
-}
-TIER = "{ input_above = 200_000, price = { input = 6, cached_input = 0.6, output = 22.5 } }"
 
 
 def only(found: list[Comparison]) -> Comparison:
     (one,) = found
     return one
-
-
-def test_both_formats_say_the_same(tmp_path: Path) -> None:
-    listed = {
-        "input_cost_per_token": 3e-06,
-        "cache_read_input_token_cost": 3e-07,
-        "output_cost_per_token": 1.5e-05,
-        "input_cost_per_token_above_200k_tokens": 6e-06,
-        "cache_read_input_token_cost_above_200k_tokens": 6e-07,
-        "output_cost_per_token_above_200k_tokens": 2.25e-05,
-    }
-    toml = model(f"{PRICE}\nprice_when = [{TIER}]")
-    for text in (litellm({"m": listed}), genai({"m": TIERS})):
-        assert only(compare_text(tmp_path, toml, text)).state == "agrees"
 
 
 @pytest.mark.skipif("embedding" not in find_kinds(), reason="needs models of this kind")

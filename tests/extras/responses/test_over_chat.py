@@ -8,8 +8,6 @@ import time
 from typing import Any, Final, get_args, get_type_hints
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from openai.types.responses import ResponseInputItemParam, ResponseOutputRefusal, ResponseOutputText
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 from openai.types.responses.response_reasoning_item import Summary
@@ -47,7 +45,6 @@ from tests.dialects.rules import add_up_response, read_events, read_response
 from tests.support import config
 from tests.support.content import Content
 from tests.support.formats import EXCHANGES
-from tests.support.fuzz import fuzz
 from tests.support.pairs import CHAT_PROVIDER
 from tests.support.process import RESPONSES
 from tests.support.replies import LAST_CHUNK, chunked, stream_head
@@ -130,14 +127,6 @@ def test_every_split_point_gives_the_same_text(text: str, ascii_only: bool) -> N
         for second in range(first, len(arguments)):
             pieces = (arguments[:first], arguments[first:second], arguments[second:])
             assert decode(*pieces) == mend_halves(text)
-
-
-@fuzz(200)
-@given(st.text(max_size=30), st.booleans(), st.integers(1, 5))
-def test_any_text_comes_back(text: str, ascii_only: bool, size: int) -> None:
-    arguments = json.dumps({"input": text}, ensure_ascii=ascii_only)
-    pieces = [arguments[at : at + size] for at in range(0, len(arguments), size)]
-    assert decode(*pieces) == read_input(arguments) == text
 
 
 def test_text_leaves_as_it_comes() -> None:

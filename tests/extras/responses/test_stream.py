@@ -43,19 +43,6 @@ def event(body: Any, name: str = "") -> Event:
     return Event(name, dumps_lenient(body), (), canonical=False)
 
 
-@each_row("kind", ["completed", "incomplete"])
-def test_the_terminal_event_is_read_and_has_the_usage(kind: str) -> None:
-    reader = ResponsesReader()
-    [created] = reader.read(event({"type": "response.created", "response": make_response()}))
-    assert (reader.begun, reader.ended, created["type"]) == (True, False, "response.created")
-    response = make_response(status=kind, usage=USAGE, service_tier="priority")
-    body = {"type": f"response.{kind}", "response": response}
-    assert reader.read(event(body)) == [body]
-    assert (reader.ended, reader.finished, reader.close()) == (True, True, ())
-    report = reader.read_report(EXPECTED)
-    assert (report.tokens, report.terms.service_tier) == (Tokens(9, output=3), "priority")
-
-
 def test_a_tier_that_was_told_before_is_kept() -> None:
     """The terminal event may leave it out, or say null; it changes the bill."""
     reader = ResponsesReader()

@@ -56,21 +56,6 @@ def test_names_are_bounded_and_not_kept_as_typed(monkeypatch: pytest.MonkeyPatch
     assert waits == [0, 0, 0, 0, 1]
 
 
-def test_spellings_of_a_name_are_counted_together() -> None:
-    """Unicode writes one name in several ways, and each finds the account."""
-    signins = SignInThrottle(lambda: 1000.0)
-    names = (
-        "Zo\u00eb\u0323",
-        "Zoe\u0308\u0323",
-        "Zo\u1eb9\u0308",
-        "Zoe\u0323\u0308",
-        "Zo\u1eb9\u0308",
-        "Zoe\u0323\u0308",
-    )
-    waits = [signins.take(name, f"10.0.{number}.1") for number, name in enumerate(names)]
-    assert waits == [0, 0, 0, 0, 0, 1]
-
-
 def test_the_least_lately_tried_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttle, "MAX_KNOWN", 3)
     tries = Tries(2, 1e9, clock=lambda: 1000.0)
