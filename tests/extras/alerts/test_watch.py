@@ -73,85 +73,59 @@ async def arrive(receiver: Receiver, kind: str, count: int = 1) -> list[Any]:
     return found
 
 
-async def test_a_new_password_is_told_to_operator_and_holder_once(tmp_path: Path) -> None:
-    """Also if the command line set it, and it is changed again before the next look."""
+def change_balance(served: Served, nano: int) -> None:
+    """Change the holder's balance behind the back of the books."""
+    with closing(sqlite3.connect(served.database)) as connection, connection:
+        connection.execute(
+            "UPDATE accounts SET balance_nano = balance_nano + ? WHERE id = 1", (nano,)
+        )
+
+
+def note_calls(books: SqliteBooks, failures: int, calls: int, slots: int = 0) -> None:
+    slot = unix_ms() // 600_000 + slots
+    sums = Observations(calls={(slot, "demo", "echo"): CallSum(calls, failures)})
+    write_aside(books.connection, writing(sums, unix_ms()))
+
+
+async def test_each_kind_is_told_to_the_operator_and_to_whom_it_concerns_once(
+    tmp_path: Path,
+) -> None:
+    """Findings and books have the rules of each; here they come from a gateway that serves."""
+
+    def seed(books: SqliteBooks) -> None:
+        note_calls(books, 3, 3, -1)
+
     with listen() as receiver, listen() as own:
-        async with watch(tmp_path, receiver) as served:
-            with served.open_books() as books:
-                account_id = books.accounts.find_id(HOLDER)
-                AlertBook(books).set_hook(account_id, Hook(own.url, "whsec_own", None))
-                books.note("account.password", account=HOLDER)
-                books.note("account.password", account=HOLDER)
-            told = await arrive(receiver, "password_changed", 2)
-            assert {one["account"] for one in told} == {HOLDER}
-            assert "was changed by cli" in told[0]["text"]
-            await arrive(own, "password_changed", 2)
-            with served.open_books() as books:
-                books.note("account.password", account=HOLDER)
-            await arrive(receiver, "password_changed", 3)
-
-
-async def test_a_low_balance_reaches_operator_and_holder_once(tmp_path: Path) -> None:
-    with listen() as receiver, listen() as own:
-        async with watch(tmp_path, receiver) as served:
-            with served.open_books() as books:
-                account_id = books.accounts.find_id(HOLDER)
-                AlertBook(books).set_hook(account_id, Hook(own.url, "whsec_own", None))
-                books.entries.post(HOLDER, "correction", -96 * 10**9, note="spent")
-            (told,) = await arrive(receiver, "low_balance")
-            (same,) = await arrive(own, "low_balance")
-            assert told["text"] == "The balance of account 'holder' is 4.00 USD, below 5.00 USD."
-            assert {told["account"], same["account"]} == {HOLDER}
-            with served.open_books() as books:
-                books.entries.post(HOLDER, "credit", 96 * 10**9, note="")
-            await until(lambda: not count_conditions(served), "the end", seconds=SECONDS)
-            assert len(receiver.bodies) == 1
-            with served.open_books() as books:
-                books.entries.post(HOLDER, "correction", -99 * 10**9, note="spent")
-            await arrive(receiver, "low_balance", 2)
-        assert all(verify("whsec_own", *one) for one in own.signatures)
-
-
-def count_conditions(served: Served) -> int:
-    with closing(sqlite3.connect(served.database)) as connection:
-        return int(connection.execute("SELECT count(*) FROM alert_conditions").fetchone()[0])
-
-
-async def test_a_failing_provider_and_its_recovery_are_told(tmp_path: Path) -> None:
-    def note(books: SqliteBooks, failures: int, calls: int, slots: int = 0) -> None:
-        slot = unix_ms() // 600_000 + slots
-        sums = Observations(calls={(slot, "demo", "echo"): CallSum(calls, failures)})
-        write_aside(books.connection, writing(sums, unix_ms()))
-
-    with listen() as receiver:
-        async with watch(tmp_path, receiver, seed=lambda books: note(books, 3, 3, -1)) as served:
+        async with watch(tmp_path, receiver, "backup_days = 1", seed=seed) as served:
+            (told,) = await arrive(receiver, "old_backup")
+            assert "No backup is known" in told["text"]
             (told,) = await arrive(receiver, "provider_failing")
             assert (told["state"], told["subject"]) == ("raised", "demo")
             with served.open_books() as books:
-                note(books, 0, 9)
+                account_id = books.accounts.find_id(HOLDER)
+                AlertBook(books).set_hook(account_id, Hook(own.url, "whsec_own", None))
+                books.note("account.password", account=HOLDER)
+                books.note("account.password", account=HOLDER)
+                books.entries.post(HOLDER, "correction", -96 * 10**9, note="spent")
+                note_calls(books, 0, 9)
             _, again = await arrive(receiver, "provider_failing", 2)
             assert (again["state"], again["text"]) == ("ended", "Provider demo works again.")
-
-
-async def test_an_old_backup_is_told_once_and_an_audit_mismatch(tmp_path: Path) -> None:
-    with listen() as receiver:
-        async with watch(tmp_path, receiver, "backup_days = 1") as served:
-            (told,) = await arrive(receiver, "old_backup")
-            assert "No backup is known" in told["text"]
+            for heard in (receiver, own):
+                told = await arrive(heard, "password_changed", 2)
+                assert "was changed by cli" in told[0]["text"]
+                told += await arrive(heard, "low_balance")
+                words = "The balance of account 'holder' is 4.00 USD, below 5.00 USD."
+                assert told[-1]["text"] == words
+                assert {one["account"] for one in told} == {HOLDER}
             assert run_verb(tmp_path, "audit").code == 0, "this is not told"
-            with closing(sqlite3.connect(served.database)) as connection, connection:
-                connection.execute(
-                    "UPDATE accounts SET balance_nano = balance_nano + 1 WHERE id = 1"
-                )
+            change_balance(served, 1)
             verb = run_verb(tmp_path, "audit")
             assert verb.code == 3, verb.err
             (told,) = await arrive(receiver, "audit_mismatch")
             assert "do not add up" in told["text"]
-            with closing(sqlite3.connect(served.database)) as connection, connection:
-                connection.execute(
-                    "UPDATE accounts SET balance_nano = balance_nano - 1 WHERE id = 1"
-                )
-            assert len(receiver.find("old_backup")) == 1
+            change_balance(served, -1)
+            assert len(receiver.find("old_backup")) == len(receiver.find("low_balance")) == 1
+        assert all(verify("whsec_own", *one) for one in own.signatures)
 
 
 def run_verb(folder: Path, *words: str) -> Answer:

@@ -230,27 +230,10 @@ ROUNDS: Final = 6
 """The number of rounds, each of which sends one request to every route."""
 PLAIN_ROUNDS: Final = 2
 """The number of rounds in a plain run."""
+SEEN: Final = ROOT / "gateway/extras/reference/static/seen.json"
+READ: Final = json.loads(SEEN.read_text("utf-8"))["routes"] if SEEN.exists() else {}
+"""The fields that each route reads, by its method and path."""
 MAY_END_SESSIONS: Final = {"accounts", "session", "sessions", "settings"}
-FIELDS: Final = {
-    "session": "name password",
-    "link": "token",
-    "password": "current_password new_password",
-    "keys": "name cap expires models",
-    "{id}": "name cap expires models operator concurrency requests_per_minute",
-    "rotate": "grace_seconds",
-    "redeem": "code",
-    "accounts": "name operator credit note models tokens_per_minute",
-    "credit": "amount note",
-    "correct": "amount note request_id",
-    "suspend": "reason",
-    "codes": "amount count expires note",
-    "void-batch": "batch",
-}
-"""Fields by the last part of a path. An unknown field is added at times."""
-FILTERS: Final = [
-    "limit", "cursor", "status", "by", "from", "to", "key", "model", "request_id", "kind", "search",
-    "name", "batch",
-]  # fmt: skip
 VALUES: Final[tuple[Any, ...]] = (
     *(None, True, 0, -1, 7, 2**63, 2**64, 10**30, 1.5, float("1e308")),
     *("", " ", "x", "0", "-5", "1e9", "9" * 40, "0.0000000001", "NaN", "١٢", "sk-ru-x"),
@@ -267,7 +250,8 @@ def make_path(route: Route, chance: random.Random, ids: Mapping[str, str]) -> st
         return quote(chance.choice([*known, *WORDS]).encode(errors="surrogatepass"), safe="") or "x"
 
     path = re.sub(r"\{\w+\}", pick, route.path)
-    wanted = chance.sample(FILTERS, chance.randrange(4))
+    names = [*READ.get(f"{route.method} {route.path}", {}).get("query", ()), "limit", "cursor"]
+    wanted = chance.sample(names, chance.randrange(min(4, len(names) + 1)))
     query = [(name, chance.choice(WORDS).encode(errors="surrogatepass")) for name in wanted]
     return f"{path}?{urlencode(query)}"
 
@@ -277,7 +261,7 @@ def make_body(route: Route, chance: random.Random) -> bytes:
         return chance.choice([b"[]", b"{", b"null", b'{"a":1,"a":2}', b"\xff", b"[" * 5000])
     if chance.random() < 0.3:
         return b"{}"  # many routes take that
-    names = FIELDS.get(route.path.rpartition("/")[2], "").split()
+    names = [*READ.get(f"{route.method} {route.path}", {}).get("body", ())]
     wanted = chance.sample(names, chance.randrange(len(names) + 1))
     wanted += ["extra"] * (chance.random() < 0.1)
     body = {name: chance.choice([*VALUES, "1", "a note", 3, 3600]) for name in wanted}

@@ -20,6 +20,7 @@ import pytest
 from gateway.base.ids import make_request_id
 from gateway.base.times import HOUR_MS, MINUTE_MS
 from gateway.config.load import load_config
+from gateway.config.records import Config
 from gateway.extras.monitor.screen import _BEGIN, _END, draw, has_colours
 from gateway.extras.monitor.snapshot import (
     LATELY_MS,
@@ -126,10 +127,14 @@ def test_colours_are_for_terminals_whose_owner_wants_them(
         assert has_colours(out) is has_some
 
 
-async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
-    """Calls of the last minute make the rates, complete ones of the last ten minutes are ranked."""
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
     (tmp_path / "gateway.toml").write_text(CONFIG, encoding="utf-8")
-    config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
+    return load_config(tmp_path / "gateway.toml", {}, read_keys=False)
+
+
+async def test_it_reads_what_happens_now(place: Place, config: Config) -> None:
+    """Calls of the last minute make the rates, complete ones of the last ten minutes are ranked."""
     digest = place.seed()
     place.add_account("idle")
     place.add_account("poor", credit_nano=7)
@@ -172,18 +177,14 @@ async def test_it_reads_what_happens_now(place: Place, tmp_path: Path) -> None:
     assert describe(seen)["charged_nano"] == 5
 
 
-async def test_large_charges_are_summed(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "gateway.toml").write_text(CONFIG, encoding="utf-8")
-    config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
+async def test_large_charges_are_summed(place: Place, config: Config) -> None:
     await spend(place)
     with place.open_books(now_ms=LATELY_MS) as books:  # the ids of these calls are low
         seen = SnapshotBook(books).read(config)
     assert [one.charged_nano for one in seen.balances] == [seen.charged_nano] == [SUM_NANO]
 
 
-async def test_five_calls_are_the_slowest(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "gateway.toml").write_text(CONFIG, encoding="utf-8")
-    config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
+async def test_five_calls_are_the_slowest(place: Place, config: Config) -> None:
     async with place.serve_key() as (ledger, key):
         for took_seconds in (3, 9, 1, 8, 2, 7, 6):
             started_ms = NOW_MS - MINUTE_MS

@@ -36,7 +36,7 @@ class Burst:
         return self.statuses[200] > 0 and self.statuses.keys() <= {200, *REFUSALS}
 
 
-async def play_burst(fleet: Fleet, number: int) -> Burst:
+async def play_burst(fleet: Fleet, number: int, crowd: int = CROWD) -> Burst:
     """Send a crowd at once to all nodes, on a new account with money for ten."""
     draw = random.Random(number)
     fleet.upstream.always(lambda exchange: _answer(exchange, draw))
@@ -51,7 +51,7 @@ async def play_burst(fleet: Fleet, number: int) -> Burst:
         return (await node.chat(key, body)).status
 
     fleet.upstream.peak = 0
-    asked = [ask(draw.choice(fleet.alive)) for _ in range(CROWD)]
+    asked = [ask(draw.choice(fleet.alive)) for _ in range(crowd)]
     return Burst(number, Counter(await asyncio.gather(*asked)), fleet.upstream.peak)
 
 

@@ -94,7 +94,7 @@ def measure_pages(books: PostgresBooks, filled: FilledDatabase) -> dict[str, flo
     """
     books.connection.execute("SET max_parallel_workers_per_gather = 0")
     server = Path(f"/proc/{books.read_number('SELECT pg_backend_pid()')}/schedstat")
-    pages = {**make_pages(books, filled), **_make_more_pages(books, filled)}
+    pages = make_all_pages(books, filled)
 
     def read_cpu_ns() -> int:
         return time.thread_time_ns() + int(server.read_text(encoding="ascii").split()[0])
@@ -102,11 +102,12 @@ def measure_pages(books: PostgresBooks, filled: FilledDatabase) -> dict[str, flo
     return {page: measure(read, read_cpu_ns) for page, read in pages.items()}
 
 
-def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable[[], object]]:
-    """The pages of operators that many accounts make long."""
+def make_all_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable[[], object]]:
+    """The reads of each page, by its name; many accounts make those of operators long."""
     account, today = filled.account_id, filled.today
     page, month_ms = list(range(1, min(filled.history.accounts, 50) + 1)), (today - 29) * DAY_MS
     return {
+        **make_pages(books, filled),
         "accounts, a page": lambda: StandingBook(books).read_standings(page, today=today),
         **{f"accounts by {by}": partial(RankBook(books).rank, by, today=today) for by in _ORDERS},
         "account names": lambda: books.accounts.find_names("account-1"),

@@ -74,7 +74,7 @@ async def test_bursts_over_three_nodes_spend_no_more_than_there_is(
     tmp_path: Path, postgres_url: str
 ) -> None:
     async with run_fleet(tmp_path, postgres_url, (RICH,)) as fleet:
-        burst = await play_burst(fleet, 1)
+        burst = await play_burst(fleet, 1, crowd=200)
     assert burst.is_plain, burst
     assert 0 < burst.peak <= HELD_AT_ONCE, burst
 

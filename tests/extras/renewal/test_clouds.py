@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from gateway.config.load import load_config
-from tests.extras.renewal.kit import CLOUDS, Cloud, open_cloud, write_clouds
+from tests.extras.renewal.kit import CLOUDS, Cloud, open_cloud
 from tests.support import messages, replies
 from tests.support.config import Places
 from tests.support.content import Content
-from tests.support.process import COUNT_TOKENS, GatewayProcess, free_port
+from tests.support.process import COUNT_TOKENS
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -83,20 +82,3 @@ async def test_google_counts_tokens_of_claude_at_a_path_without_the_model(cloud:
     assert last.target == f"/v1{CLOUDS['claude'][2]}/models/count-tokens:rawPredict"
     assert last.json["model"] == "claude-x@1"
     assert "anthropic-version" not in last.headers
-
-
-@pytest.mark.slow
-async def test_a_command_that_runs_ends_with_the_process(tmp_path: Path) -> None:
-    gateway = GatewayProcess(tmp_path, free_port())
-    fetch = tmp_path / "fetch"
-    fetch.write_text("echo $$ > pid; sleep 600")
-    gateway.config.write_text(
-        f"[server]\nport = {gateway.port}\n"
-        + write_clouds("http://127.0.0.1:1/v1", ["cloud"]).replace("cat token", f"sh {fetch}")
-    )
-    gateway.start()
-    pid = tmp_path / "pid"
-    await until(lambda: pid.exists() and pid.read_text().strip(), "the command to run")
-    gateway.stop()
-    # Killed before the end; whoever adopts it collects it in a moment.
-    await until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists(), "its end")

@@ -9,7 +9,6 @@ from gateway.extras.script_tokens.book import add_token, find_token
 from gateway.extras.script_tokens.records import TokenTerms
 from gateway.ledger.sql.books import Books
 from tests.admin.visits import read_kept
-from tests.support.rows import each_row
 
 
 def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:
@@ -21,8 +20,3 @@ def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:
     found = find_token(books, made.secret)
     assert found is not None
     assert found.id == made.token.id
-
-
-@each_row("secret", ["", "gwt_", f"gwt_{'A' * 43}", f"gws_{'A' * 43}", "\udc80", "'--"])
-def test_what_is_no_token_is_none(books: Books, secret: str) -> None:
-    assert find_token(books, secret) is None

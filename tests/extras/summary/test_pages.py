@@ -66,7 +66,7 @@ def test_many_models_are_summarized_in_time(tmp_path: Path) -> None:
         assert len(page_config(config, summary).splitlines()) > count
         return time.process_time() - begun
 
-    few, many = take_seconds(100), take_seconds(800)
+    few, many = take_seconds(50), take_seconds(400)
     assert many < 24 * few
 
 

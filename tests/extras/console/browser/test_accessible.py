@@ -61,9 +61,9 @@ MEASURE: Final = """async () => {
         if (region.checkVisibility() && region.scrollWidth > region.clientWidth) faults.push(`${region.ariaLabel} scrolls`);
     for (const one of document.querySelectorAll(".cards th > div"))
         if (one.scrollWidth > one.clientWidth) faults.push(`${one.textContent} is below its neighbour`);
-    for (const one of document.querySelectorAll("main *")) {
+    for (const one of document.querySelectorAll("main *, #bar *, dialog *")) {
         const { left, right, width } = one.getBoundingClientRect();
-        if (one.closest("pre, .unseen, svg, thead") || !width || !one.checkVisibility()) continue;
+        if (one.closest("pre, .unseen, svg, thead, .checks") || !width || !one.checkVisibility()) continue;
         if (left < 0 || right > clientWidth) faults.push(one.outerHTML.slice(0, 120));
     }
     const cards = [...document.querySelectorAll(".cards")].map((one) => one.ariaLabel);

@@ -35,6 +35,7 @@ from tests.extras.console.browser.kit import (
     settle,
 )
 from tests.extras.console.browser.past import find_path
+from tests.extras.console.browser.test_accessible import MEASURE
 from tests.extras.console.calls import Past, add_calls
 from tests.extras.console.kit import API, Console, start_console
 from tests.long.million import ACCOUNT, History, write_history
@@ -194,25 +195,9 @@ async def test_local_time_is_an_addition(site: Site) -> None:
     assert "30 Mar 2026, 05:29:59" in shown
 
 
-async def list_overflows(page: Page) -> list[str]:
-    """List texts that are cut off or overlap, once tables are cards where they did not fit."""
-    found: list[str] = await page.evaluate(
-        """async () => {
-        for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
-        return [...document.querySelectorAll("html, main *, #bar *, dialog *")].filter((one) => {
-            if (one.scrollWidth > innerWidth && one === document.documentElement) return true;
-            if (one.closest("thead, pre, .unseen, svg, .checks")) return false;
-            if (!one.checkVisibility()) return false;  // in details that are closed
-            const box = one.getBoundingClientRect();
-            return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1);
-        }).map((one) => one.outerHTML.slice(0, 120)); }"""
-    )
-    return found
-
-
 async def test_readable_at_all_sizes(site: Site) -> None:
     """No data, one request, very many; names of 100 characters; a millionth and a million."""
-    faults = []
+    faults: list[str] = []
     for who, pages in (
         (OTHER, OWN_PAGES),
         (WORD, OWN_PAGES),
@@ -224,8 +209,8 @@ async def test_readable_at_all_sizes(site: Site) -> None:
             await move(page, path)
             for width in (WIDE, NARROW):
                 await page.set_viewport_size({"width": width, "height": HEIGHT})
-                overflows = await list_overflows(page)
-                faults += [f"{who[:8]} {path} at {width}: {one}" for one in overflows]
+                found = (await page.evaluate(MEASURE))["faults"]
+                faults += [f"{who[:8]} {path} at {width}: {one}" for one in found]
     assert faults == []
 
 

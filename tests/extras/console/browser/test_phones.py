@@ -16,7 +16,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from tests.extras.console.browser.kit import HEIGHT, Site, go, move, read_title
 from tests.extras.console.browser.past import MODELS_TOML, SEEDS_TOML, find_path, seed_past
-from tests.extras.console.browser.test_accessible import LARGER_PHONE, MAX_HEIGHT, PAGES
+from tests.extras.console.browser.test_accessible import LARGER_PHONE, MAX_HEIGHT, MEASURE, PAGES
 from tests.extras.console.kit import Console, start_console
 from tests.long.million import ACCOUNT, History, write_history
 from tests.support.fuzz import ALL_EXAMPLES
@@ -67,12 +67,7 @@ async def test_pages_of_very_many_rows_are_three_screens_high_on_a_phone(
         with site.witness.expecting(404):
             await (go if ALL_EXAMPLES else move)(page, path)
         assert await read_title(page) == title
-        heights[path] = await page.evaluate(
-            """async () => {
-                for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
-                return document.documentElement.scrollHeight;
-            }"""
-        )
+        heights[path] = (await page.evaluate(MEASURE))["height"]
     assert {path: height for path, height in heights.items() if height > MAX_HEIGHT} == {}
 
 
