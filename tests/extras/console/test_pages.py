@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
@@ -111,37 +109,6 @@ def test_every_class_that_is_styled_exists() -> None:
     assert styled
     styled -= {"find", "found", "finder"}  # of an extra, which may be missing
     assert [one for one in styled if not re.search(rf"(?<![\w-]){one}(?![\w-])", code)] == []
-
-
-class Page(HTMLParser):
-    """Parses the index into a list of tags."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len(dict(attrs)) == len(attrs), f"<{tag}> names an attribute twice"
-        self.tags.append((tag, dict(attrs)))
-
-
-def test_index_is_sound_html() -> None:
-    tags = Page(INDEX).tags
-    names = Counter(tag for tag, _ in tags)
-    attributes = [attrs for _, attrs in tags]
-    ids = Counter(attrs["id"] for attrs in attributes if "id" in attrs)
-    assert INDEX.startswith("<!doctype html>\n")
-    assert ("html", {"lang": "en"}) in tags
-    assert [names[one] for one in ("title", "main", "h1", "noscript")] == [1, 1, 1, 1]
-    assert set(ids.values()) == {1}
-    assert ("a", {"class": "skip", "href": "#main"}) in tags
-    assert "main" in ids
-    assert any(attrs.get("aria-live") == "polite" for attrs in attributes)
-    assert names["input"] == names["select"] == names["textarea"] == names["img"] == 0
-    wanted = [attrs.get("src") or attrs.get("href") for attrs in attributes]
-    files = {one for one in wanted if one and not one.startswith("#")}
-    assert {one.removeprefix("/console/static/") for one in files} <= FILES.keys()
 
 
 def test_each_input_is_made_with_a_label() -> None:

@@ -67,18 +67,6 @@ def taken_back(session: Session) -> Iterator[None]:
         session.run("ROLLBACK")
 
 
-def find_problems(session: Session, kept_from_ms: int = 0) -> tuple[str, ...]:
-    report = prove(session, 0, full=True, kept_from_ms=kept_from_ms, more_checks=CHECKS)
-    return report.problems
-
-
-def drop_months(session: Session) -> int:
-    (dropped,) = session.execute(
-        "SELECT drop_months(to_timestamp(?), 1)", (OVER_MS // 1000,)
-    ).fetchone() or (0,)
-    return int(dropped)
-
-
 def test_sound_books_become_a_checkpoint(session: Session) -> None:
     report = run_audit(session, full=True, now_ms=7)
     assert (report.ok, report.problems) == (True, ())
@@ -91,22 +79,8 @@ def test_sound_books_become_a_checkpoint(session: Session) -> None:
 def test_the_audit_names(session: Session, sql: str, problem: str) -> None:
     with taken_back(session):
         session.execute(sql)
-        problems = find_problems(session)
+        problems = prove(session, 0, full=True, kept_from_ms=0, more_checks=CHECKS).problems
     assert any(problem in text for text in problems), problems
-
-
-def test_a_month_that_was_dropped_is_not_missed(session: Session) -> None:
-    """Unless requests are missing that are younger."""
-    with taken_back(session):
-        session.run("UPDATE requests SET node_id = NULL")
-        assert drop_months(session) == 0, "a pending request is kept with its month"
-        session.execute("SELECT interrupt_requests(NULL, ?)", (NOW_MS,))
-        assert drop_months(session) == 1
-        (kept_from_ms,) = session.execute("SELECT kept_from_ms FROM retention").fetchone() or (0,)
-        assert NOW_MS < kept_from_ms < OVER_MS
-        assert session.execute("SELECT count(*) FROM requests").fetchone() == (1,)
-        assert any("is not posted at its amount" in text for text in find_problems(session))
-        assert find_problems(session, kept_from_ms) == ()
 
 
 def test_a_checkpoint_waits_for_entries_that_have_numbers_already(

@@ -1,4 +1,4 @@
-"""Rates, periods and months in SQL are those of the API's limits, of the records and of UTC."""
+"""Rates, periods and months in SQL are those of the API's limits, of the records and of UTC; a dropped month leaves sums."""
 
 from __future__ import annotations
 
@@ -15,11 +15,21 @@ from psycopg import errors
 
 from gateway.api.limits import Bucket
 from gateway.base.ids import find_first_id
-from gateway.base.times import DAY_MS, to_unix_ms
+from gateway.base.times import DAY_MS, HOUR_MS, to_unix_ms
+from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.session import Session, connect
+from gateway.extras.reports.calls import CallBook
+from gateway.extras.reports.entries import EntryRuns
+from gateway.extras.reports.records import CallFilter, UsageFilter
+from gateway.extras.reports.standings import StandingBook
+from gateway.extras.reports.usage import UsageBook
 from gateway.ledger.budget_records import Period, find_span
+from gateway.ledger.records import NotFound
+from gateway.ledger.sql.rows import read_receipt
 from tests.extras.postgres.databases import ask, wait_for_lock
-from tests.ledger.contract.kit import NOW_MS
+from tests.extras.postgres.rounds import write_requests
+from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
+from tests.ledger.sql.requests import make_item
 
 STEPS: Final = 120
 LONGEST_PAUSE_MS: Final = 40_000
@@ -200,8 +210,9 @@ def test_requests_of_so_many_months_are_kept(session: Session) -> None:
     entries = ask(session, MONTHS, ("entries",))
     for at_ms in (1, NEW_YEAR_MS - 1, NEW_YEAR_MS):
         find_month(session, at_ms)
-    session.execute(END)
     dropped = "SELECT drop_months('2032-02-01 00:00+00', ?)"
+    assert ask(session, dropped, (2,)) == 0, "a pending request keeps its month"
+    session.execute(END)
     assert ask(session, dropped, (3,)) == 0
     assert ask(session, dropped, (2,)) == 1
     assert ask(session, dropped, (2,)) == 0
@@ -245,3 +256,60 @@ def test_a_request_is_charged_once_in_each_month(session: Session, *, has_month:
     session.execute(CHARGE, (NOW_MS,))
     with pytest.raises(errors.UniqueViolation):
         session.execute(CHARGE, (NOW_MS + 1,))
+
+
+def describe_kept(books: PostgresBooks) -> tuple[object, ...]:
+    """Return what no drop may change: balances, entries, sums, and what is shown of them."""
+    today = BOOKS_MS // DAY_MS
+    return (
+        books.accounts.read_all(),
+        books.keys.read_all(),
+        books.entries.read_latest("a", 100),
+        EntryRuns(books).count(1),
+        StandingBook(books).read_standing(1, today=today),
+        UsageBook(books).report(UsageFilter(1, today - 100, today), "day", by_key=True),
+        UsageBook(books).report(UsageFilter(1, today - 100, today), "hour"),
+        UsageBook(books).sum_by("model", account=None, since_ms=None, until_ms=None),
+        UsageBook(books).sum_costs("day", account=None, since_ms=None, until_ms=None),
+        UsageBook(books).sum_by("day", account="a", since_ms=NOW_MS - DAY_MS, until_ms=BOOKS_MS),
+        UsageBook(books).read_overview(1, first_day=today - 100, soon_ms=1),
+    )
+
+
+def test_what_a_dropped_month_leaves_is_sound(ledger_url: str) -> None:
+    """Requests of November that ended in December, too: they are dropped with their month."""
+    december_ms = to_unix_ms(datetime(2023, 12, 1, tzinfo=UTC))
+    times = (NOW_MS, december_ms - 5, december_ms, BOOKS_MS - DAY_MS)
+    with PostgresBooks(ledger_url, clock=lambda: BOOKS_MS) as books:
+        books.connection.execute("SELECT make_months(to_timestamp(?), 2)", (NOW_MS // 1000,))
+        books.accounts.create("a", credit_nano=10**6, operator=False)
+        key = key_id_of(create_key(books, "a"))
+        items = [
+            make_item(1, key, at, settlement(70 + n, ended_ms=at + 10, provider_cost_nano=5))
+            for n, at in enumerate(times)
+        ]
+        for item, at_ms in zip(items, times, strict=True):
+            write_requests(books._session, [item], at_ms + 10)
+        ids = [item.hold.admission.request_id for item in items]
+        books.entries.post("a", "correction", 3, note="n", request_id=ids[0])
+        assert books.audit().problems == ()
+        before = describe_kept(books)
+        drop = "SELECT drop_months(to_timestamp(?), 2)"
+        assert ask(books._session, drop, (BOOKS_MS // 1000,)) == 1
+        assert describe_kept(books) == before
+        assert books.audit().problems == ()
+        receipts = [read_receipt(books.connection, request_id=id_) for id_ in ids]
+        assert [receipt is None for receipt in receipts] == [True, True, False, False]
+        with pytest.raises(NotFound):
+            books.receipts.read_detail(ids[0])
+        for chosen in (
+            CallFilter(),
+            CallFilter(1),
+            CallFilter(1, key_id=key),
+            CallFilter(model="x"),
+        ):
+            found = [call.request_id for call in CallBook(books).read_page(chosen, None, 10)]
+            assert found == ([] if chosen.model else [ids[3], ids[2]])
+        late = "UPDATE hourly SET requests = requests + 1 WHERE hour = ?"
+        books.connection.execute(late, ((BOOKS_MS - DAY_MS) // HOUR_MS,))
+        assert any("the hour's sums differ" in one for one in books.audit().problems)

@@ -37,7 +37,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.folds import FILES
 from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.ledger.versions import VERSION
-from tests.extras.postgres.cluster import Cluster, name_of
+from tests.extras.postgres.cluster import Cluster
 from tests.ledger.contract.kit import (
     NOW_MS,
     admission,
@@ -266,25 +266,6 @@ def test_a_gateway_that_serves_is_told_of(rows: Rows, postgres_url: str) -> None
     with pytest.raises(LedgerError, match="a gateway serves from it; stop it"):
         make_ledger(DatabaseUrl(postgres_url), SHAPE, rows)
     assert read_back(postgres_url) == []
-
-
-def test_no_database_and_no_permission_are_told(postgres: Cluster, postgres_url: str) -> None:
-    """The URL's password is in no text."""
-    nowhere = postgres_url.replace("gateway@", "gateway:secret@") + "_none"
-    with pytest.raises(LedgerError, match="does not exist") as caught:
-        make_ledger(DatabaseUrl(nowhere), SHAPE, [])
-    assert "secret" not in str(caught.value)
-    postgres.run_sql("CREATE ROLE stranger LOGIN")
-    postgres.run_sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC", name_of(postgres_url))
-    stranger = DatabaseUrl(postgres_url.replace("gateway@", "stranger@"))
-    try:
-        with pytest.raises(LedgerError, match="permission denied for schema public"):
-            make_ledger(stranger, SHAPE, [])
-        open_session(postgres_url, create=True).close()
-        with pytest.raises(LedgerError, match="permission denied for table"):
-            make_ledger(stranger, SHAPE, [])
-    finally:
-        postgres.run_sql("DROP ROLE stranger")
 
 
 def test_a_ledger_without_its_oldest_months_moves_to_postgresql_alone(

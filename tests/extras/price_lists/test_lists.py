@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from gateway.base.money import NANO
 from gateway.config.reader import ConfigError
 from gateway.config.settings import MAX_PRICE
-from gateway.extras.price_lists.entries import (
-    HOSTS,
-    PriceListError,
-    find_names,
-    read_amount,
-    stack_tiers,
-)
+from gateway.extras.price_lists.entries import HOSTS, PriceListError, find_names, read_amount
 from gateway.extras.price_lists.lists import MAX_BYTES, open_list
 from gateway.ledger.records import NotFound
 from tests.extras.price_lists.kit import TODAY, genai, litellm, write
@@ -40,15 +34,6 @@ def test_a_price_per_token_is_a_price_per_million(nano: int) -> None:
 def test_what_is_no_price_is_refused(value: object) -> None:
     with pytest.raises(PriceListError, match=r"^here: must be a (number|price from 0 to 1000000)"):
         read_amount(value, "here")
-
-
-def test_a_tier_has_what_is_said_below_it() -> None:
-    base = {"input": 1, "output": 2}
-    steps = {300: {"output": 5}, 200: {"input": 3}}
-    assert stack_tiers(base, steps) == (
-        (200, {"input": 3, "output": 2}),
-        (300, {"input": 3, "output": 5}),
-    )
 
 
 def test_hosts_are_hosts() -> None:

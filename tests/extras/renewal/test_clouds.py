@@ -12,7 +12,9 @@ from tests.extras.renewal.kit import CLOUDS, Cloud, open_cloud
 from tests.support import messages, replies
 from tests.support.config import Places
 from tests.support.content import Content
+from tests.support.extras import need_extra
 from tests.support.process import COUNT_TOKENS
+from tests.support.records import make_provider
 from tests.support.upstream import ScriptedUpstream
 
 
@@ -82,3 +84,13 @@ async def test_google_counts_tokens_of_claude_at_a_path_without_the_model(cloud:
     assert last.target == f"/v1{CLOUDS['claude'][2]}/models/count-tokens:rawPredict"
     assert last.json["model"] == "claude-x@1"
     assert "anthropic-version" not in last.headers
+
+
+@need_extra("summary")
+async def test_who_has_no_list_is_not_asked() -> None:
+    """Google has none of what others made; nothing listens at this address."""
+    from gateway.extras.summary.model_list import look_at
+
+    google = make_provider(api_keys=("a-key",), base_url="http://127.0.0.1:9/v1", dialect="vertex")
+    found = await look_at(google, ["small"])
+    assert (found.verdict, found.is_usable) == ("no_list", True)

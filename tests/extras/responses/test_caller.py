@@ -109,13 +109,3 @@ def test_an_error_before_any_event_is_a_stream_of_its_own() -> None:
     assert failed["response"]["error"] == {"code": "server_error", "message": "m"}
     assert failed["response"]["status"] == "failed"
     ResponseFailedEvent.model_validate(failed, strict=True)
-
-
-def test_an_error_continues_the_stream_where_it_stands() -> None:
-    position = {"response": {"id": "resp_7", "model": "our/model"}, "sequence_number": 0}
-    response = fail(UpstreamError("m"), position)
-    assert (response["id"], response["model"], response["status"]) == (
-        "resp_7",
-        "our/model",
-        "failed",
-    )
