@@ -104,7 +104,7 @@ async def test_tries_that_fail_keep_no_more_in_memory(monkeypatch: pytest.Monkey
     store = FakeStore()
     observer = make_observer(store)
     for tries in range(1, 4):
-        for number in range(3):
+        for number in range(4):
             observer.note_refusal(tries * 10 + number, "c", "", "req_1")
             observer.note_upstream_call("p", f"{tries}{number}", make_failure())
             observer.note_latency(
