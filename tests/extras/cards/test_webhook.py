@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from itertools import permutations
+from itertools import permutations, product
 from types import SimpleNamespace
 from typing import Final
 
@@ -22,6 +22,7 @@ from gateway.base.money import NANO
 from gateway.extras.cards import cashier, webhook
 from gateway.extras.cards.records import Payment
 from gateway.extras.cards.stripe_objects import READERS
+from gateway.server.serve import make_app
 from tests import ROOT
 from tests.api.mutations import play_json_games
 from tests.extras.cards.conftest import Shop
@@ -35,11 +36,14 @@ from tests.extras.cards.stripe_server import (
     sign,
     tell,
 )
+from tests.extras.console.kit import API
 from tests.support.fuzz import ALL_EXAMPLES
 from tests.support.rows import told_together
+from tests.support.served import OPERATOR
 
 COMPLETED: Final = "checkout.session.completed"
 EXAMPLES: Final = 300 if ALL_EXAMPLES else 100
+ODD: Final = ("a%0d%0aodd:%20b", "%00%ff", "%ed%a0%80", "%")
 SUCCEEDED: Final = "checkout.session.async_payment_succeeded"
 
 
@@ -172,6 +176,23 @@ async def begin_body(
         yield reader, writer
     finally:
         writer.close()
+
+
+async def test_odd_bytes_in_an_address_are_answered(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In every route's path and query: none is a fault of ours, or reaches a header as it is."""
+    resources = make_app(shop.console.gateway).router.resources()
+    paths = {re.sub(r"{[^}]*}", "{}", one.canonical) for one in resources}
+    assert len(paths) > 80
+    made = await shop.console.post(f"{API}/keys", {"name": "laptop"})
+    for path, odd in product(sorted(paths), ODD):
+        target = f"{path.replace('{}', odd)}?cursor={odd}&name={odd}&account={odd}&{odd}"
+        key = {"Authorization": f"Bearer {made.json['secret']}"} if path.startswith("/v1") else {}
+        reply = await shop.console.get(target, as_=OPERATOR, headers=key)
+        assert reply.status < 500, target
+        assert not [name for name in reply.headers if name.lower() == "odd"], target
+    assert not [one for one in caplog.records if one.exc_info]
 
 
 def test_the_document_names_events_that_are_read() -> None:
