@@ -128,6 +128,7 @@ SCRIPTS: Final[dict[str, Sequence[Step]]] = {
     "LAST": [LAST_CHUNK],
     "HALF-AN-EVENT": [chunked(b'data: {"id":"chat')],
     "NO-CHUNK": [b"zz\r\n"],
+    "DONE-AND-MORE": [chunked(DONE + sse(chunk({"content": "more"})) + DONE)],
     "ERROR": [chunked(sse(ERROR))],
     "COMMENTS": [chunked(b": wait\n\n" * 2**13)] * 17,
     "UNFRAMED": [stream_head(framing="close"), *map(sse, text_chunks(PIECES))],

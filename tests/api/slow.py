@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import select
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
+from typing import Final, Literal
 
-from tests.api.scene import Vitals, at_most, read_all_settled, set_stage
+from tests.api.scene import Vitals, at_most, set_stage
 from tests.support.chat import say
 from tests.support.client import request
 from tests.support.config import Kind
@@ -28,7 +28,6 @@ from tests.support.replies import (
 )
 from tests.support.stage import Stage
 from tests.support.upstream import End, Exchange, Script
-from tests.support.waiting import until
 
 KINDS: Final = {"plain": Kind(("alpha",), 2, 'on_disconnect = "abort"')}
 MIB: Final = 2**20
@@ -42,9 +41,12 @@ LATE_SECONDS: Final = 30.0
 PIECE: Final = chunked(sse(chunk({"content": "word " * 200})) * 16)
 PIECES: Final = 64 * MIB // len(PIECE)
 """More than all buffers of the kernel between provider and caller."""
-QUIET_SECONDS: Final = 0.2
+LOOK_SECONDS: Final = 0.1
 DRIPS_PER_SECOND: Final = 2000
 """The rate of all callers together, as the test shares its processor with the gateway."""
+
+Way = Literal["idle", "head", "body", "reader"]
+"""What a slow caller does: say nothing, send a head or a body without end, or read no reply."""
 
 
 def answer(exchange: Exchange) -> Script:
@@ -73,7 +75,7 @@ class Figures:
         )
 
 
-async def measure_p99_ms(stage: Stage, count: int = SAMPLES) -> float:
+async def measure_p99_ms(stage: Stage, count: int) -> float:
     """Measure the p99 of healthy requests, a few at a time, each on its own connection."""
 
     async def ask() -> float:
@@ -92,16 +94,17 @@ class Crowd:
     def __init__(self, port: int, opening: bytes) -> None:
         self._port = port
         self._opening = opening
-        self.sockets: list[socket.socket] = []
-        self.listening = 0
-        """The number of connections that wait for a reply."""
+        self._poll = select.poll()
+        self.open: dict[int, socket.socket] = {}
+        self.closed: list[socket.socket] = []
 
     async def gather(self, count: int) -> None:
         await at_most(OPEN_AT_ONCE, [self._join] * count)
 
     async def _join(self) -> None:
         one = socket.socket()
-        self.sockets.append(one)
+        self.open[one.fileno()] = one
+        self._poll.register(one, select.POLLRDHUP)
         one.setblocking(False)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         loop = asyncio.get_running_loop()
@@ -109,27 +112,31 @@ class Crowd:
         if self._opening:
             await loop.sock_sendall(one, self._opening)
 
+    def count_open(self) -> int:
+        """Return how many connections the gateway has not closed."""
+        for descriptor, _ in self._poll.poll(0):
+            self._poll.unregister(descriptor)
+            self.closed.append(self.open.pop(descriptor))
+        return len(self.open)
+
     def say_more(self, data: bytes) -> None:
-        """Send a byte on every connection that is still open."""
-        for one in self.sockets:
+        """Send bytes on every connection that is still open."""
+        for one in self.open.values():
             with contextlib.suppress(OSError):
                 one.send(data)
 
-    async def read_to_close(self) -> list[bytes]:
-        """Return what each connection received until the gateway closed it."""
-        return await asyncio.gather(*(self._read_to_close(one) for one in self.sockets))
-
-    async def _read_to_close(self, one: socket.socket) -> bytes:
-        self.listening += 1
-        out = b""
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(ConnectionError):
-            while data := await loop.sock_recv(one, 2**16):
-                out += data
-        return out
+    def hear(self) -> list[bytes]:
+        """Return the first bytes that came by each connection that was closed."""
+        told = []
+        for one in self.closed:
+            try:
+                told.append(one.recv(RECEIVE_BYTES))
+            except ConnectionError:
+                told.append(b"")
+        return told
 
     def leave(self) -> None:
-        for one in self.sockets:
+        for one in (*self.open.values(), *self.closed):
             one.close()
 
 
@@ -143,108 +150,53 @@ async def crowd(stage: Stage, opening: bytes, count: int) -> AsyncIterator[Crowd
         people.leave()
 
 
-def head_of(stage: Stage, *extra: tuple[str, str], body: bytes | None = None) -> bytes:
-    headers = [("Content-Type", "application/json"), ("Authorization", f"Bearer {stage.key}")]
-    return request("POST", CHAT, [*headers, *extra], body)
+def open_slowly(stage: Stage, way: Way) -> tuple[bytes, bytes]:
+    """Return what a slow caller sends at first, and then again and again."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {stage.key}"}
+    match way:
+        case "idle":
+            return b"", b""
+        case "head":
+            return request("POST", CHAT, headers)[:-2] + b"X-Slow: ", b"a"
+        case "body":
+            return request("POST", CHAT, headers | {"Content-Length": "1000"}) + b"{", b" "
+        case "reader":
+            body = json.dumps(say("plain/1", stream=True)).encode()
+            return request("POST", CHAT, headers, body), b""
 
 
-async def play_stalled_readers(count: int, stall_seconds: float) -> Figures:
-    """Play streams that nobody reads: memory is bounded, and they end after `stall_seconds`."""
-    server = f"stall_seconds = {stall_seconds}\nmax_in_flight = {count + 100}"
-    async with set_stage(kinds=KINDS, server=server) as stage:
-        stage.alpha.always(answer)
-        vitals = Vitals(stage.gateway)
-        before_ms = await measure_p99_ms(stage)
-        rss = vitals.rss_bytes
-        opening = head_of(stage, body=json.dumps(say("plain/1", stream=True)).encode())
-        async with crowd(stage, opening, count):
-            last = time.monotonic()
-            streams = await wait_for_streams(stage, count)
-            await wait_for_quiet(vitals)
-            during_ms = await measure_p99_ms(stage)
-            each = (vitals.rss_bytes - rss) / count
-            async with asyncio.timeout(stall_seconds + LATE_SECONDS + count / 100):
-                await asyncio.gather(*(one.closed.wait() for one in streams))
-            gone_seconds = time.monotonic() - last
-        await check_all_left(stage, count)
-    return Figures(count, each, before_ms, during_ms, gone_seconds)
+async def play_slow(
+    way: Way, count: int, server: str, deadline_seconds: float, *, samples: int = SAMPLES
+) -> tuple[Figures, set[bytes]]:
+    """Play callers who send no whole request, or read nothing; they are cut at the deadline.
 
-
-async def wait_for_quiet(vitals: Vitals) -> None:
-    """Wait until all buffers between provider and caller are full and no byte moves."""
-    used = -1.0
-    while (now := vitals.cpu_seconds) - used > QUIET_SECONDS / 10:
-        used = now
-        await asyncio.sleep(QUIET_SECONDS)
-
-
-async def wait_for_streams(stage: Stage, count: int) -> list[Exchange]:
-    def find() -> list[Exchange]:
-        return [one for one in stage.alpha.exchanges if one.json.get("stream")]
-
-    await until(lambda: len(find()) == count, f"{count} streams", seconds=60)
-    return find()
-
-
-async def check_all_left(stage: Stage, count: int) -> None:
-    """Check that each has one row, as a caller who left, and paid for the delivered part."""
-
-    def find() -> list[bool]:
-        rows = read_all_settled(stage.books).values()
-        return [
-            row.charged_nano == row.cost_nano > 0 for row in rows if row.outcome == "caller_left"
-        ]
-
-    await until(lambda: len(find()) == count, f"{count} callers who left")
-    assert all(find())
-
-
-async def play_slow_writers(
-    count: int, server: str, deadline_seconds: float, opening: str, drip: bytes
-) -> tuple[Figures, Sequence[bytes]]:
-    """Play callers who never finish their requests, dripping or not; they are cut at the deadline.
-
-    `opening` is what they send first: `idle` nothing, `head` a part of a head, `body` of a body.
+    Return what they cost, and the first line of what each was told.
     """
+    server += f"\nmax_in_flight = {2 * count + 100}"
     async with set_stage(kinds=KINDS, server=server) as stage:
         stage.alpha.always(answer)
         vitals = Vitals(stage.gateway)
-        before_ms = await measure_p99_ms(stage)
-        rss = vitals.rss_bytes
-        openings = {
-            "idle": b"",
-            "head": head_of(stage)[:-2] + b"X-Slow: ",
-            "body": head_of(stage, ("Content-Length", "1000")) + b"{",
-        }
-        async with crowd(stage, openings[opening], count) as people:
+        before_ms = await measure_p99_ms(stage, samples)
+        rss = most_rss = vitals.rss_bytes
+        opening, drip = open_slowly(stage, way)
+
+        def count_open() -> int:
+            """Who reads nothing does not see the end, but the provider does."""
+            if way != "reader":
+                return people.count_open()
+            streams = [one for one in stage.alpha.exchanges if one.json.get("stream")]
+            return count - sum(one.closed.is_set() for one in streams)
+
+        async with crowd(stage, opening, count) as people:
             last = time.monotonic()
-            over = asyncio.Event()
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_drip(people, drip, over))
-                reading = group.create_task(people.read_to_close())
-                await until(
-                    lambda: people.listening == count and vitals.descriptors > count,
-                    "all to be let in",
-                    seconds=60,
-                )
-                during_ms = await measure_p99_ms(stage)
-                each = (vitals.rss_bytes - rss) / count
-                async with asyncio.timeout(deadline_seconds + LATE_SECONDS + count / 500):
-                    told = await reading
-                gone_seconds = time.monotonic() - last
-                over.set()
-        await until(lambda: vitals.descriptors < 64, "the descriptors to be closed")
+            measuring = asyncio.get_running_loop().create_task(measure_p99_ms(stage, samples))
+            async with asyncio.timeout(deadline_seconds + LATE_SECONDS + count / 100):
+                while left := count_open():
+                    people.say_more(drip)
+                    await asyncio.sleep(max(LOOK_SECONDS, left / DRIPS_PER_SECOND))
+                    most_rss = max(most_rss, vitals.rss_bytes)
+            gone_seconds = time.monotonic() - last
+            told = {one.partition(b"\r\n")[0] for one in people.hear()}
+            during_ms = await measuring
+    each = (most_rss - rss) / count
     return Figures(count, each, before_ms, during_ms, gone_seconds), told
-
-
-async def _drip(people: Crowd, drip: bytes, over: asyncio.Event) -> None:
-    interval_seconds = max(0.1, len(people.sockets) / DRIPS_PER_SECOND)
-    while drip and not over.is_set():
-        people.say_more(drip)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(over.wait(), interval_seconds)
-
-
-play_slow_heads = partial(play_slow_writers, opening="head", drip=b"a")
-play_slow_bodies = partial(play_slow_writers, opening="body", drip=b" ")
-play_idlers = partial(play_slow_writers, opening="idle", drip=b"")

@@ -23,7 +23,6 @@ from gateway.api.state import LOOKUPS_PER_MINUTE
 from gateway.base import ids
 from gateway.base.errors import (
     BadRequest,
-    BudgetSpent,
     LedgerUnavailable,
     ModelNotAllowed,
     UnknownModel,
@@ -37,7 +36,7 @@ from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, Payload, Target
 from gateway.extension import tell_way
 from gateway.ledger.base import Account, Key, Line
-from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
+from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
 from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -46,7 +45,6 @@ from tests.support.chat import check_error, say
 from tests.support.client import connect, request
 from tests.support.process import CHAT
 from tests.support.records import make_call
-from tests.support.replies import completion, json_reply
 from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.served import HOLDER, open_served
@@ -175,19 +173,6 @@ async def test_a_model_that_went_during_the_wait_is_not_found() -> None:
         await find_model(make_call(gateway=gateway, key=key), "m")
 
 
-def test_a_budget_that_was_spent_before_midnight_refuses_no_body_that_came_after_it() -> None:
-    started_ms, later_ms = 5 * DAY_MS - 1, 5 * DAY_MS
-    spent = Spending(find_span("day", started_ms), 7)
-    budget = Budget(1, 1, "b", Allowance(7, "day"), spent)
-    key = Key("k", Account(1, "a", False, 5), KeyTerms(), Line("k"), budget=budget)
-    server, billing = SimpleNamespace(public_url=None), SimpleNamespace(currency="USD")
-    config = SimpleNamespace(server=server, billing=billing)
-    call = make_call(gateway=SimpleNamespace(config=config), started_ms=started_ms)
-    with pytest.raises(BudgetSpent):
-        keys.check_balance(call, key, started_ms)
-    keys.check_balance(call, key, later_ms)
-
-
 async def test_a_budget_that_is_spent_while_a_body_comes_refuses_none_that_ends_after_midnight(
     tmp_path: Path,
 ) -> None:
@@ -225,18 +210,6 @@ async def test_expect_is_refused_before_the_body(stage: Stage) -> None:
     async with stage.gateway.connect() as call:
         await call.send(request("POST", CHAT, large))
         check_error(await call.read_all(), 413, "request_too_large")
-
-
-async def test_expect_is_answered_when_all_is_well(stage: Stage) -> None:
-    stage.alpha.play(json_reply(completion()))
-    body = json.dumps(say(stage.fresh("plain"))).encode()
-    headers = JSON_TYPE | {"Expect": "100-continue", "Content-Length": str(len(body))}
-    async with stage.gateway.connect() as call:
-        await call.send(request("POST", CHAT, headers | {"Authorization": f"Bearer {stage.key}"}))
-        await call.read_head()
-        assert call.status == 100
-        await call.send(body)
-        assert (await call.read_all()).status == 200
 
 
 async def test_a_balance_that_goes_while_the_body_comes_is_told_with_its_currency(

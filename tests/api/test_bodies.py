@@ -46,16 +46,6 @@ GOOD = json.dumps(say(MODEL)).encode()
 JSON_TYPE = {"Content-Type": "application/json"}
 
 
-async def test_too_large_is_refused_at_its_declaration(stage: Stage) -> None:
-    """Refused before any byte of the body came."""
-    headers = JSON_TYPE | {"Authorization": f"Bearer {stage.key}", "Content-Length": str(10**10)}
-    async with stage.gateway.connect() as call:
-        await call.send(request("POST", CHAT, headers))
-        reply = await call.read_all()
-        check_error(reply, 413, "request_too_large")
-    await stage.check_log(reply)
-
-
 async def test_too_large_is_refused_when_it_is_not_declared(stage: Stage) -> None:
     """Refused one byte beyond the limit, in chunks."""
     size = MAX_BODY_MB * 2**20 + 1

@@ -10,7 +10,7 @@ import pytest
 from tests.api.scene import CLOSED_SECONDS
 from tests.support import chat
 from tests.support.chat import Used, say, split_events
-from tests.support.client import Call, request
+from tests.support.client import Call
 from tests.support.config import Kind
 from tests.support.content import Content, of_events
 from tests.support.messages import ask, read_events
@@ -20,8 +20,6 @@ from tests.support.replies import (
     LAST_CHUNK,
     chunk,
     chunked,
-    completion,
-    json_reply,
     sse,
     sse_reply,
     sse_start,
@@ -33,20 +31,6 @@ from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.upstream import Script, Wait
-
-
-async def test_one_connection_serves_many_requests(stage: Stage) -> None:
-    """JSON, a stream and an error on the same keep-alive connection."""
-    model = stage.fresh("plain")
-    stage.alpha.play(json_reply(completion()), sse_reply(stream_chunks(["a"])))
-    statuses = []
-    async with stage.gateway.connect() as call:
-        for body in (say(model), say(model, stream=True), say("none")):
-            headers = {"Content-Type": "application/json", "x-api-key": stage.key}
-            await call.send(request("POST", CHAT, headers, json.dumps(body).encode()))
-            call.status = 0
-            statuses.append((await call.read_all()).status)
-    assert statuses == [200, 200, 400]
 
 
 async def test_large_stream_to_a_slow_reader_is_held_back(stage: Stage) -> None:

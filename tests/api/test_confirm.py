@@ -24,16 +24,12 @@ from gateway.ledger.base import Key
 from gateway.ledger.budget_records import refuse_spent
 from gateway.ledger.key_records import refuse_concurrency, refuse_requests, refuse_tokens
 from gateway.upstream.forwarder import HttpForwarder
-from tests.api.in_flight import Happening, open_scene
 from tests.api.scene import ASKS, PATHS
 from tests.api.shared_ledger import RATE, Refuse, Shared, SharedLedger, open_shared
-from tests.support import client
-from tests.support.chat import check_error
-from tests.support.client import Reply, request
+from tests.support.client import Reply
 from tests.support.config import Places
 from tests.support.embeddings import EMBEDDINGS, embed
 from tests.support.formats import CALLERS, SERVICES
-from tests.support.process import CHAT
 from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
@@ -162,17 +158,6 @@ async def test_a_stream_whose_caller_leaves_meanwhile_is_void_if_it_is_admitted(
     assert shared.scene.alpha.exchanges == []
 
 
-async def test_a_json_request_goes_on_without_its_caller(shared: Shared) -> None:
-    ledger, alpha = shared.ledger, shared.scene.alpha
-    alpha.play(json_reply(completion()))
-    async with shared.ask_slowly(*FORMS[0]) as call:
-        call.reset()
-    ledger.go_on.set()
-    await until(lambda: ledger.settled, "the charge")
-    assert ledger.settled[0].outcome == "complete"
-    assert len(alpha.exchanges) == 1
-
-
 @pytest.mark.parametrize("declined", [False, True])
 @pytest.mark.parametrize("form", FORMS[:2])
 async def test_a_stop_meanwhile_lets_no_attempt_begin(
@@ -189,14 +174,6 @@ async def test_a_stop_meanwhile_lets_no_attempt_begin(
     await until(lambda: shared.key.held_nano == 0, "the void")
     shared.check_nothing_left()
     assert shared.scene.alpha.exchanges == []
-
-
-async def test_a_stream_is_served_once_it_is_confirmed(shared: Shared) -> None:
-    shared.scene.alpha.play(sse_reply(stream_chunks(["Hallo"])))
-    reply = await shared.ask(*FORMS[1])
-    assert (reply.status, reply.complete) == (200, True)
-    assert "x-gateway-balance" in reply.headers
-    assert len(shared.ledger.confirming) == len(shared.ledger.settled) == 1
 
 
 async def fail(*_: object) -> None:
@@ -255,27 +232,3 @@ async def test_a_fault_in_keeping_a_reply_costs_none_of_its_bytes(
     assert (reply.status, reply.complete) == (200, True)
     assert len(shared.ledger.settled) == 1
     assert "a reply could not be kept" in caplog.text
-
-
-async def test_the_next_request_is_served_once_the_ledger_is_back(
-    tmp_path: Path, places: Places, alpha: ScriptedUpstream
-) -> None:
-    alpha.play(sse_reply(stream_chunks(["Hallo"])), json_reply(completion()))
-    async with (
-        open_scene(Happening(), tmp_path, places, alpha) as scene,
-        client.connect(scene.port) as call,
-    ):
-        headers = {"Content-Type": "application/json", "x-api-key": scene.key}
-
-        async def ask(*, stream: bool) -> client.Reply:
-            body = json.dumps(ASKS["chat"]("plain/0", stream=stream)).encode()
-            await call.send(request("POST", CHAT, headers, body))
-            await call.read_head()
-            return await call.read_all()
-
-        await scene.break_ledger()
-        check_error(await ask(stream=True), 503, "server_is_overloaded")
-        await scene.mend_ledger()
-        assert scene.ledger is not None
-        await until(lambda: scene.ledger and scene.ledger.writable, "the ledger to be back")
-        assert (await ask(stream=False)).status == 200

@@ -16,13 +16,7 @@ from gateway.api.bodies import count_bytes, count_reply
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
-from gateway.base.errors import (
-    STOPPED,
-    LedgerUnavailable,
-    Overloaded,
-    UndeliverableReply,
-    UpstreamError,
-)
+from gateway.base.errors import STOPPED, Overloaded, UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.turns import LargeBodies, spawn
 from gateway.dialects.exchanges import MAX_REPLY_ELEMENTS
@@ -173,43 +167,6 @@ async def test_a_stream_that_comes_in_one_read_begins_by_hand() -> None:
     for _ in range(2):
         await scene.delivery.begin()
     assert scene.done.count("head") == 1
-
-
-async def test_the_reply_is_read_on_when_the_caller_left() -> None:
-    async def leave() -> None:
-        raise ConnectionResetError
-
-    scene = Scene((BEGIN, HI, END + DONE), begins=leave)
-    await scene.run()
-    assert scene.life.caller_gone
-    assert scene.delivery.complete
-    assert "first byte" not in scene.done
-
-
-async def test_a_head_that_the_ledger_forbids_ends_the_delivery() -> None:
-    async def refuse() -> None:
-        raise LedgerUnavailable
-
-    scene = Scene((BEGIN, HI), begins=refuse)
-    with pytest.raises(LedgerUnavailable):
-        await scene.run()
-    assert scene.life.phase is Phase.ANSWERED
-
-
-@each_row(
-    "pieces",
-    [
-        pytest.param((BEGIN, HI), id="breaks off"),
-        pytest.param(
-            (BEGIN, b'data: {"error": {"message": "no GPU"}}\n\n', HI), id="says an error"
-        ),
-        pytest.param((b"<html>",), id="is no stream"),
-        pytest.param((), id="is empty"),
-    ],
-)
-async def test_a_reply_that_is_not_whole_is_a_failure(pieces: tuple[bytes, ...]) -> None:
-    with pytest.raises(UpstreamError):
-        await Scene(pieces).run()
 
 
 @pytest.mark.parametrize("before", [b"\n ", BOM])

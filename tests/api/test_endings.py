@@ -11,11 +11,9 @@ import asyncio
 import contextlib
 import itertools
 import json
-import random
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -43,22 +41,14 @@ from tests.api.in_flight import (
     open_process,
     open_scene,
 )
-from tests.api.scene import (
-    ASKS,
-    CLOSED_SECONDS,
-    PATHS,
-    Settled,
-    at_most,
-    read_all_settled,
-    set_stage,
-)
+from tests.api.scene import ASKS, CLOSED_SECONDS, PATHS
 from tests.support.books import Books
 from tests.support.client import Call, Cut, Reply, request
 from tests.support.config import Kind, Places
-from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
+from tests.support.replies import completion, json_reply
 from tests.support.running import Running
 from tests.support.stage import Stage
-from tests.support.upstream import Drip, Exchange, Script, ScriptedUpstream
+from tests.support.upstream import Exchange, Script, ScriptedUpstream
 from tests.support.waiting import until
 
 RECEIVE_BYTES: Final = 4096
@@ -339,40 +329,3 @@ async def read_to_end(one: socket.socket) -> bytes:
         while data := await asyncio.get_running_loop().sock_recv(one, 2**16):
             got += data
     return got
-
-
-LEAVERS: Final = 200
-LEAVERS_AT_ONCE: Final = 40
-PIECE_SECONDS: Final = 0.003
-
-
-@pytest.mark.slow
-async def test_callers_who_leave_at_any_instant_leave_nothing_behind() -> None:
-    """The provider speaks for some 60 ms; each caller leaves at a random moment within 80 ms."""
-    dice = random.Random(LEAVERS)
-    async with set_stage(kinds={"plain": Kind(("alpha",), 1)}) as stage:
-        steps = sse_reply(stream_chunks(["word "] * 20))
-        stage.alpha.always([Drip([one], PIECE_SECONDS) for one in steps if isinstance(one, bytes)])
-
-        async def leave(seconds: float) -> None:
-            body = ASKS["chat"]("plain/0", PROMPT, stream=True)
-            async with stage.gateway.chatting(stage.key, body) as call:
-                await asyncio.sleep(seconds)
-                call.reset()
-
-        await at_most(
-            LEAVERS_AT_ONCE, [partial(leave, dice.random() * 0.08) for _ in range(LEAVERS)]
-        )
-        await until(
-            lambda: stage.alpha.in_flight == 0, "the provider to be let go", seconds=CLOSED_SECONDS
-        )
-        rows: list[Settled] = []
-
-        def are_settled() -> bool:
-            rows[:] = read_all_settled(stage.books).values()
-            return all(row.state != "pending" for row in rows)
-
-        # A busy gateway reads a request long after its caller left, so it may begin between two looks.
-        await until(are_settled, "every request to be settled", seconds=CLOSED_SECONDS)
-        assert {row.outcome for row in rows} <= {"complete", "caller_left"}
-        assert all(row.charged_nano == row.cost_nano for row in rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,12 +13,11 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.aiohttp_insides import KEPT_HEAD_BYTES
-from gateway.api.front import Call, make_front, render_error
-from gateway.api.paths import UNSERVED, explain_path, refuse_method
+from gateway.api.front import Call, make_front
+from gateway.api.paths import UNSERVED, explain_path
 from gateway.api.routes import add_api, defer_continue, list_endpoints
 from gateway.api.state import MAX_FAILURES, Gateway
 from gateway.api.wire import choose_caller
-from gateway.base.errors import GatewayError, InternalError, InvalidKey, MethodNotAllowed, NotFound
 from gateway.dialects.wire.base import Caller
 from tests.support import client
 from tests.support.chat import check_messages_error
@@ -27,41 +25,6 @@ from tests.support.formats import CALLERS
 from tests.support.records import make_call
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-
-
-def render(error: GatewayError, dialect: str = "chat") -> tuple[Call, web.Response]:
-    call = make_call(dialect)
-    return call, render_error(call, error)
-
-
-def test_an_error_that_stays_says_so_and_has_no_wait() -> None:
-    call, response = render(InvalidKey())
-    assert response.headers["x-should-retry"] == "false"
-    assert "Retry-After" not in response.headers
-    assert call.error_code == "invalid_api_key", "for the log line"
-    assert "x-should-retry" not in render(InternalError())[1].headers
-
-
-def test_a_refused_method_names_those_allowed() -> None:
-    assert render(MethodNotAllowed("x", allow="GET"))[1].headers["Allow"] == "GET"
-    assert render(NotFound("x"))[1].keep_alive is None
-
-
-@each_row("dialect", CALLERS)
-def test_the_body_is_the_dialects(dialect: str) -> None:
-    _, response = render(NotFound("gone"), dialect)
-    assert isinstance(response.body, bytes)
-    assert response.body == CALLERS[dialect].render_error(NotFound("gone"), "req_1")
-    assert json.loads(response.body)["error"]["message"] == "gone"
-    assert response.content_type == "application/json"
-
-
-async def test_methods_that_a_path_does_not_have_are_told_those_it_has() -> None:
-    request = make_mocked_request("PUT", "/v1/models")
-    with pytest.raises(MethodNotAllowed, match="Not allowed to PUT here; use GET") as refusal:
-        await refuse_method("GET")(request, make_call())
-    assert refusal.value.allow == "GET"
-
 
 SERVED = [route.path for route in list_endpoints()]
 
@@ -128,20 +91,10 @@ def test_only_what_is_charged_needs_a_balance() -> None:
     }
 
 
-async def test_a_model_may_have_a_slash_in_its_name() -> None:
-    found = await resolve("GET", "/v1/models/vendor/large")
-    assert found["model"] == "vendor/large"
-
-
 @each_row("path", [route.path for route in list_endpoints() if route.method == "POST"])
 async def test_no_100_continue_is_sent_before_the_key_is_known(path: str) -> None:
     found = await resolve("POST", path)
     assert found.route._expect_handler is defer_continue
-
-
-@each_row(("headers", "name"), [({}, "chat"), ({"anthropic-version": "x"}, "messages")])
-async def test_paths_of_all_dialects_go_by_the_header(headers: dict[str, str], name: str) -> None:
-    assert await find_dialect("/v1/models", headers, *CALLERS.values()) == name
 
 
 @each_row("caller", CALLERS.values())

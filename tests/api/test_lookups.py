@@ -14,7 +14,7 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.admin.keys import add_key
 from gateway.api.admission import find_similar
 from gateway.api.routes import describe_own_key, report_health, report_readiness
-from gateway.base.errors import LedgerUnavailable, ModelNotFound, UnknownModel
+from gateway.base.errors import LedgerUnavailable
 from gateway.base.process import describe_version
 from gateway.config.records import Limits
 from gateway.ledger.base import Account, Key, Line
@@ -26,7 +26,7 @@ from gateway.ledger.versions import VERSION
 from tests.ledger.kit import find_key, make_place, query
 from tests.support.chat import Used, check_error, check_messages_error, say
 from tests.support.records import make_call
-from tests.support.replies import completion, error_reply, json_reply, sse, sse_start, text_chunks
+from tests.support.replies import completion, json_reply, sse, sse_start, text_chunks
 from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.seed import NANO, Caller, Seed
@@ -115,13 +115,6 @@ def test_one_of_very_many_names_is_found() -> None:
     assert find_similar("vendor-4/modle-09124", known) in known
 
 
-@each_row("error", [UnknownModel, ModelNotFound])
-def test_the_words_say_what_to_do(error: type[UnknownModel]) -> None:
-    listed = "GET /v1/models lists the models."
-    assert error("x").message == f"The model 'x' does not exist here. {listed}"
-    assert error("x", "is off.").message == f"The model 'x' is off. {listed}"
-
-
 # ---- receipts and budgets -----------------------------------------------------------------------
 
 COST_NANO = Used(11, 7).cost_nano
@@ -151,14 +144,6 @@ async def test_receipt_tells_what_was_corrected(stage: Stage) -> None:
     assert first == {"amount": "1.75", "amount_nano": 7 * NANO // 4, "note": "half of it came"}
     assert (second["amount"], second["amount_nano"], second["note"]) == ("-1.00", -NANO, "too much")
     assert [entry["note"] for entry in (await fetch(stage, other))["corrections"]] == ["n"]
-
-
-async def test_receipt_of_a_failed_request_is_there_at_once(stage: Stage) -> None:
-    """Read right after the error, the receipt shows the ending, not `pending`."""
-    for _ in range(5):
-        stage.alpha.play(error_reply(500))
-        reply = await stage.chat(say(stage.fresh("plain")))
-        assert (await fetch(stage, reply.request_id))["outcome"] == "upstream_error"
 
 
 async def test_what_is_in_flight_is_held_and_pending(stage: Stage, spare: Caller) -> None:

@@ -12,8 +12,7 @@ import pytest
 from gateway.ledger.opening import open_books
 from tests.support.chat import MAX_OUTPUT_TOKENS, Used, check_error, estimate_sent, read_stream, say
 from tests.support.client import Reply, request
-from tests.support.messages import ask, make_message
-from tests.support.process import CHAT, MESSAGES
+from tests.support.process import CHAT
 from tests.support.replies import (
     DONE,
     LAST_CHUNK,
@@ -53,8 +52,6 @@ async def test_balance_goes_below_zero_once_and_a_credit_lifts_it(
     assert running.books.balance_nano("small") == 1 - 2 * cost + NANO // 2
 
 
-HOLD_TOKENS = 100
-CROWD = 200
 STREAMS = 60
 
 
@@ -82,28 +79,6 @@ async def crowd(
     return replies
 
 
-async def test_a_crowd_cannot_spend_more_than_the_balance_holds(
-    launch: Launch, stage: Stage
-) -> None:
-    """If 200 requests meet a balance of ten holds, at most 11 pass; the rest are told to wait."""
-    hold = Used(100, HOLD_TOKENS).cost_nano
-    running = launch(seeds=(Seed("crowd", 10 * hold + hold // 2),))
-    bodies = [
-        say("plain/0", "x" * 400, max_tokens=HOLD_TOKENS, stream=number % 2 == 0)
-        for number in range(CROWD)
-    ]
-    replies = await crowd(running, stage.alpha, bodies, usage(100, 1))
-    refused = [reply for reply in replies if reply.status != 200]
-    assert 10 <= stage.alpha.peak <= 11
-    assert CROWD - len(refused) == len(stage.alpha.exchanges)
-    for reply in refused:
-        code = "rate_limit_exceeded" if reply.status == 429 else "insufficient_quota"
-        check_error(reply, reply.status, code)
-    assert {reply.status for reply in refused} <= {429, 402}
-    spent = len(stage.alpha.exchanges) * Used(100, 1).cost_nano
-    assert running.books.balance_nano("crowd") == 10 * hold + hold // 2 - spent
-
-
 @pytest.mark.parametrize(
     ("worth", "said", "read"),
     [
@@ -124,44 +99,6 @@ async def test_a_crowd_that_uses_all_it_states_costs_less_than_one_request_too_m
     assert int(worth) <= [reply.status for reply in replies].count(200) <= int(worth) + 1
     assert {reply.status for reply in replies} == {200, 429}
     assert -running.books.balance_nano("crowd") < full
-
-
-ROUNDS = 20
-
-
-@pytest.mark.slow
-async def test_operator_credits_and_corrects_while_requests_are_charged(
-    launch: Launch, stage: Stage
-) -> None:
-    """Two processes write the same balance; nothing is lost or doubled."""
-    running = launch()
-    stage.alpha.always(json_reply(completion(usage=usage(1000, 500))))
-    over, served = asyncio.Event(), 0
-
-    async def spend() -> None:
-        nonlocal served
-        while not over.is_set():
-            reply = await running.gateway.chat(running.callers["rich"].key, say("plain/0"))
-            assert reply.status == 200
-            served += 1
-
-    def mend() -> None:
-        with open_books(running.gateway.database) as books:
-            for number in range(ROUNDS):
-                for _ in range(2):
-                    books.entries.credit("rich", NANO * 5 // 4, idempotency_key=f"k{number}")
-                books.entries.correct("rich", -NANO * 3 // 4, note="x")
-
-    before = running.books.balance_nano("rich")
-    async with asyncio.TaskGroup() as group:
-        for _ in range(4):
-            group.create_task(spend())
-        await asyncio.to_thread(mend)
-        over.set()
-    expected = before + ROUNDS * NANO // 2 - served * Used(1000, 500).cost_nano
-    assert running.books.balance_nano("rich") == expected
-    assert running.books.cached_balance_nano("rich") == expected
-    assert served
 
 
 async def until_status(stage: Stage, secret: str, status: int) -> None:
@@ -240,34 +177,3 @@ async def test_a_reply_too_large_to_deliver_is_charged_and_not_to_be_tried_again
     assert reply.headers["x-should-retry"] == "false"
     expected = Used(estimate_sent(stage.alpha.last.body), 1600)
     assert await stage.charge_nano(reply) == expected.cost_nano
-
-
-async def test_missing_usage_is_logged_once_an_hour(stage: Stage) -> None:
-    model = stage.fresh("messages")
-    message = make_message(usage={})
-    stage.alpha.play(json_reply(message), json_reply(message))
-    for _ in range(2):
-        reply = await stage.gateway.post(MESSAGES, stage.key, ask(model))
-        assert (reply.status, (await stage.settled(reply)).estimated) == (200, True)
-    line = f"reports no usage, or an implausible one, for model {model}:"
-    await until(lambda: line in stage.gateway.log, "a warning")
-    assert stage.gateway.log.count(line) == 1
-
-
-async def test_a_recording_is_held_and_estimated_at_its_own_price(stage: Stage) -> None:
-    """Also where the text beside it is to be cached, and in every way to name a recording."""
-    wav = "UklG" * 200_000
-    for part in (
-        {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}},
-        {"type": "audio_url", "audio_url": {"url": f"data:audio/wav;base64,{wav}"}},
-    ):
-        stage.alpha.play(json_reply(completion("Hi.", usage=None)))
-        mark = {"type": "text", "text": "Hear.", "cache_control": {"type": "ephemeral"}}
-        message = {"role": "user", "content": [mark, part]}
-        reply = await stage.chat({"model": "media/0", "messages": [message], "max_tokens": 1})
-        assert reply.status == 200
-        url = f"/v1/receipts/{reply.request_id}"
-        receipt = (await stage.gateway.ask("GET", url, key=stage.key)).json
-        assert (receipt["estimated"], receipt["audio_input_tokens"]) == (True, len(wav) // 400)
-        heard = len(wav) // 400 * 30_000
-        assert min(receipt["hold_nano"], await stage.charge_nano(reply)) >= heard

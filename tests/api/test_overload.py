@@ -11,7 +11,6 @@ from gateway.ledger.opening import open_books
 from tests.api.scene import CLOSED_SECONDS
 from tests.support.chat import check_error, say
 from tests.support.client import request
-from tests.support.config import PATIENT, Kind
 from tests.support.process import CHAT
 from tests.support.replies import completion, json_reply
 from tests.support.running import Launch
@@ -133,20 +132,3 @@ async def test_slow_body_is_a_408(launch: Launch, stage: Stage) -> None:
 
     await asyncio.gather(drip(1), drip(12))
     assert stage.alpha.connections == 0
-
-
-async def test_provider_at_its_own_limit_is_a_503(launch: Launch, stage: Stage) -> None:
-    kind = Kind(("alpha",), 1, PATIENT + "\nmax_concurrency = 1")
-    running = launch(kinds={"plain": kind})
-    key = running.callers["rich"].key
-    gate = asyncio.Event()
-    stage.alpha.always([Wait(gate), *json_reply(completion())])
-    async with asyncio.TaskGroup() as group:
-        first = group.create_task(running.gateway.chat(key, say("plain/0")))
-        await stage.alpha.wait_for(1)
-        for stream in (False, True):
-            refused = await running.gateway.chat(key, say("plain/0", stream=stream))
-            check_error(refused, 503, "upstream_unavailable")
-        gate.set()
-    assert first.result().status == 200
-    assert stage.alpha.peak == 1

@@ -99,19 +99,6 @@ async def test_stream_cut_at_any_event_raises(
                 await ask(clients, HELLO | {"model": model})
 
 
-@each_row(("caller", "provider"), PAIRS)
-async def test_upstream_that_ignores_stream(
-    stage: Stage, clients: Clients, caller: Caller, provider: Provider
-) -> None:
-    """The one JSON object becomes a stream."""
-    told = SAID["text and calls"]
-    stage.alpha.play(provider.reply(told), json_reply({"error": {"message": "no"}}))
-    model = stage.fresh(provider.kind)
-    assert await caller.stream(clients, HELLO | {"model": model}) == told
-    with pytest.raises(caller.error):
-        await caller.stream(clients, HELLO | {"model": model})
-
-
 async def test_streams_at_once_do_not_mix(stage: Stage, clients: Clients) -> None:
     """All pairs run side by side, on shared connections and models."""
     models = {provider.kind: stage.fresh(provider.kind) for _, provider in PAIRS}

@@ -5,8 +5,6 @@ What is said by them over every kind of provider is in `test_pairs`, tools are i
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Any, Final
 
 import anthropic
@@ -21,7 +19,7 @@ from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Clients, Provi
 from tests.support.replies import completion, error_reply, json_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.upstream import End, Script, Wait
+from tests.support.upstream import End, Script
 
 HELLO: Final[Any] = [{"role": "user", "content": "Say hello."}]
 SDKS: Final = ("openai", "anthropic")
@@ -44,55 +42,6 @@ async def ask(clients: Clients, sdk: str, model: str, **options: Any) -> Any:
         return await chat.create(model=model, messages=HELLO)
     messages = clients.messages.with_options(**options).messages
     return await messages.create(model=model, messages=HELLO, max_tokens=9)
-
-
-ERRORS: Final = Path(__file__).with_name("sdk_errors.txt").read_text(encoding="utf-8")
-
-
-async def use(stage: Stage, clients: Clients, sdk: str, account: str, what: str) -> None:
-    """Ask for a model, or a fresh one of that kind; or retrieve one."""
-    verb, _, name = what.rpartition(" ")
-    if verb == "retrieve":
-        await getattr(clients, "chat" if sdk == "openai" else "messages").models.retrieve(name)
-    key = "sk-ru-nonsense" if account == "nobody" else stage.callers[account].key
-    model = name if verb == "named" else stage.fresh(name)
-    await ask(clients, sdk, model, api_key=key)
-
-
-@each_row("case", [one for one in ERRORS.splitlines() if not one.startswith("#")])
-async def test_each_status_is_the_sdks_exception(stage: Stage, clients: Clients, case: str) -> None:
-    row, _, said = case.partition(" < ")
-    sdk, account, what, told = row.split(": ")
-    kind, status, word = told.split()
-    number, _, text = (said or "500 ").partition(" ")
-    stage.alpha.always(error_reply(int(number), text))
-    with pytest.raises(getattr(openai if sdk == "openai" else anthropic, kind)) as caught:
-        await use(stage, clients, sdk, account, what)
-    error: Any = caught.value
-    name = error.code if sdk == "openai" else error.type
-    assert (error.status_code, name) == (int(status), word)
-    assert error.request_id
-    assert error.type
-    assert isinstance(error.body, dict)
-    assert sdk == "openai" or error.body["request_id"] == error.request_id
-
-
-@each_row("sdk", SDKS)
-async def test_rate_limit_is_the_sdks_exception(stage: Stage, clients: Clients, sdk: str) -> None:
-    busy = asyncio.Event()
-    stage.alpha.always([Wait(busy), *reply_to(sdk)])
-    key, model = stage.callers["one-at-a-time"].key, stage.fresh(kind_of(sdk))
-    before = len(stage.alpha.exchanges)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(ask(clients, sdk, model, api_key=key))
-        await stage.alpha.wait_for(before + 1)
-        with pytest.raises((openai.RateLimitError, anthropic.RateLimitError)) as caught:
-            await ask(clients, sdk, model, api_key=key)
-        busy.set()
-    error: Any = caught.value
-    word = error.code if sdk == "openai" else error.type
-    assert word == {"openai": "rate_limit_exceeded", "anthropic": "rate_limit_error"}[sdk]
-    assert 0 <= int(error.response.headers["retry-after"]) <= 60
 
 
 @each_row("sdk", SDKS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -29,7 +28,6 @@ from tests.support.running import Launch
 from tests.support.seed import Seed
 from tests.support.stage import Stage
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import until
 
 SMALL_BYTES, PIECE_BYTES = 64 << 10, 1 << 18
 
@@ -201,8 +199,6 @@ async def test_bytes_are_unread_where_the_transport_asks_to_wait(stuck: bool) ->
 MODEL: Final = "plain/0"
 LARGE: Final = "x" * (16 << 20)
 """More than both ends of a connection buffer."""
-HUGE: Final = "x" * (40 << 20)
-"""More than both of them and an account's share take."""
 
 
 async def ask_until_served(gateway: GatewayProcess, key: str) -> None:
@@ -230,31 +226,6 @@ async def test_an_unread_reply_takes_its_accounts_share(
                 assert len((await call.read_all()).body) > len(LARGE)
                 await ask_until_served(gateway, own)
         await ask_until_served(gateway, own)
-
-
-@pytest.mark.slow
-async def test_over_its_share_only_an_accounts_own_replies_are_not_read(
-    launch: Launch, alpha: ScriptedUpstream
-) -> None:
-    """One of two unread replies is taken; once it is read, the other follows."""
-    running = launch(seeds=(Seed("rich"), Seed("other")), server="max_bodies_mb = 32")
-    gateway, key = running.gateway, running.callers["rich"].key
-    (large,) = json_reply(completion(HUGE))
-    assert isinstance(large, bytes)
-    alpha.play(*[[large[at : at + 2**20] for at in range(0, len(large), 2**20)]] * 2)
-    async with contextlib.AsyncExitStack() as stack:
-        calls = [await stack.enter_async_context(gateway.chatting(key, say(MODEL))) for _ in "12"]
-        await alpha.wait_for(2)
-        exchanges = alpha.exchanges[:2]
-        await until(lambda: any(one.played.is_set() for one in exchanges), "the first reply")
-        alpha.always(json_reply(completion()))
-        other = running.callers["other"].key
-        assert (await gateway.chat(other, say(MODEL))).status == 200
-        check_error(await gateway.chat(key, say(MODEL)), 429, "rate_limit_exceeded")
-        assert [one.played.is_set() for one in exchanges].count(True) == 1
-        replies = await asyncio.gather(*(call.read_all() for call in calls))
-        assert all(len(one.body) > len(HUGE) for one in replies)
-    await ask_until_served(gateway, key)
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
-from unittest import mock
 
-from aiohttp.test_utils import make_mocked_request
-
-from gateway.api.state import make_gateway, make_routes
-from gateway.base.deadlines import Ticker
-from gateway.server.serve import make_app
+from gateway.api.state import make_routes
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
-from tests.support.rows import each_row
 from tests.support.settings import load
 
 CONFIG: Final = """
@@ -47,17 +41,6 @@ def test_models_that_are_on_are_routed_by_the_providers_they_use(tmp_path: Path)
     forwarders = {name: type(one.forwarder) for name, one in routes.providers.items()}
     assert forwarders == {"demo": DemoForwarder, "vendor": HttpForwarder}
     routes.close()
-
-
-@each_row(("method", "path"), [("POST", "/v1/chat/completions"), ("GET", "/readyz")])
-async def test_the_application_serves_the_api(tmp_path: Path, method: str, path: str) -> None:
-    config = load(tmp_path, CONFIG)
-    gateway = make_gateway(config, mock.Mock())
-    app = make_app(gateway)
-    found = await app.router.resolve(make_mocked_request(method, path))
-    assert found.http_exception is None
-    assert isinstance(gateway.ticker, Ticker)
-    gateway.close()
 
 
 def test_providers_with_the_same_settings_keep_their_state(tmp_path: Path) -> None:

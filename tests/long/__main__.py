@@ -3,7 +3,6 @@
 python -m tests.long mutants --count 40 --seed 1    one small mistake each: do the tests notice?
 python -m tests.long mutants --under gateway/api    the same, in one folder or module
 python -m tests.long lives --count 100000 --seed 1  random lives against the driver, ~1 min
-python -m tests.long offsets                        every offset of a stream, ~1 min
 python -m tests.long fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
 python -m tests.long parsers --minutes 10 --seed 1  spoiled bytes for all parsers, whole and cut
 python -m tests.long slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
@@ -32,8 +31,7 @@ from typing import Final
 
 from tests.api.hostile import play_fuzz
 from tests.api.lives.life import play_lives
-from tests.api.offsets import PAIRS, play_offsets
-from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
+from tests.api.slow import MIB, play_slow
 from tests.extras.reports.pages import play_previous
 from tests.long import hostile, killing
 from tests.long.backups import TURN_SECONDS, play_backups
@@ -45,7 +43,6 @@ from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
 from tests.support.extras import find_modules
 
-TRANSLATED_STEP: Final = 5
 READERS: Final = 500
 STALL_SECONDS: Final = 30.0
 READERS_MIB: Final = 400
@@ -63,16 +60,6 @@ GROWTH: Final = 1.1
 GROWTH_ROUNDS: Final = 7
 GROWN_MIB: Final = 3.0
 """Growth that is more than the usual variation of resident memory within minutes."""
-
-
-async def run_offsets(_: argparse.Namespace, __: Path) -> None:
-    broken: list[str] = []
-    for caller, provider in PAIRS:
-        step = 1 if caller == provider else TRANSLATED_STEP
-        played, wrong = await play_offsets(caller, provider, step)
-        print(f"{caller} over {provider}: {played} deaths, {len(wrong)} wrong")
-        broken += wrong
-    assert not broken, "\n".join(broken)
 
 
 async def run_fuzz(options: argparse.Namespace, _: Path) -> None:
@@ -111,23 +98,23 @@ async def run_mutants(options: argparse.Namespace, folder: Path) -> None:
 
 
 async def run_slow(_: argparse.Namespace, __: Path) -> None:
-    readers = await play_stalled_readers(READERS, STALL_SECONDS)
-    print("stalled readers:", readers)
-    server = f"header_seconds = {HEADER_SECONDS}"
-    heads, _told = await play_slow_heads(SLOW_HEADS, server, HEADER_SECONDS)
-    print("slow heads:", heads)
-    server = f"body_idle_seconds = 60\nbody_total_seconds = {HEADER_SECONDS}"
-    bodies, told = await play_slow_bodies(
-        SLOW_HEADS, server + f"\nmax_in_flight = {2 * SLOW_HEADS}", HEADER_SECONDS
+    heads = f"header_seconds = {HEADER_SECONDS}"
+    bodies = f"body_idle_seconds = 60\nbody_total_seconds = {HEADER_SECONDS}"
+    readers, _told = await play_slow(
+        "reader", READERS, f"stall_seconds = {STALL_SECONDS}", STALL_SECONDS
     )
-    print("slow bodies:", bodies)
-    assert {one[:12] for one in told} == {b"HTTP/1.1 408"}
-    server = f"header_seconds = {HEADER_SECONDS}"
-    idlers, _told = await play_idlers(IDLERS, server, HEADER_SECONDS)
-    print("idle connections:", idlers)
+    others = {
+        "heads": await play_slow("head", SLOW_HEADS, heads, HEADER_SECONDS),
+        "bodies": await play_slow("body", SLOW_HEADS, bodies, HEADER_SECONDS),
+        "idlers": await play_slow("idle", IDLERS, heads, HEADER_SECONDS),
+    }
+    print("stalled readers:", readers)
     assert readers.rss_bytes_each * READERS <= READERS_MIB * MIB
-    for figures in (readers, heads, bodies, idlers):
+    for name, (figures, told) in others.items():
+        print(f"slow {name}:", figures)
         assert figures.p99_during_ms < figures.p99_before_ms + NOTICED_MS, figures
+        assert name != "bodies" or told == {b"HTTP/1.1 408 Request Timeout"}
+    assert readers.p99_during_ms < readers.p99_before_ms + NOTICED_MS, readers
 
 
 async def run_soak(options: argparse.Namespace, _: Path) -> None:
@@ -178,16 +165,7 @@ Run = Callable[[argparse.Namespace, Path], Coroutine[None, None, None]]
 RUNS: Final[dict[str, Run]] = {
     run.__name__.removeprefix("run_"): run
     for run in (
-        *(
-            run_offsets,
-            run_fuzz,
-            run_parsers,
-            run_kill,
-            run_lives,
-            run_mutants,
-            run_slow,
-            run_hostile,
-        ),
+        *(run_fuzz, run_parsers, run_kill, run_lives, run_mutants, run_slow, run_hostile),
         *(run_restarts, run_soak),
         *(run_growth, run_million, run_backup),
     )

@@ -42,6 +42,7 @@ from tests.support.seed import NANO, Seed
 from tests.support.stage import Stage
 from tests.support.texts import COMPLETIONS, text_completion, text_events
 from tests.support.upstream import End, Exchange, Script, Step
+from tests.support.waiting import until
 
 TURNS: Final = "turns"
 """The file beside its configuration to which the probed gateway writes its late turns."""
@@ -226,9 +227,9 @@ async def send_chunks(count: int, stage: Stage) -> None:
     """Let so many strangers send chunks of one byte each."""
     loop = asyncio.get_running_loop()
     async with crowd(stage, b"", count) as strangers:
-        sends = (loop.sock_sendall(one, CHUNKS) for one in strangers.sockets)
+        sends = (loop.sock_sendall(one, CHUNKS) for one in strangers.open.values())
         await asyncio.gather(*sends, return_exceptions=True)
-        await strangers.read_to_close()
+        await until(lambda: not strangers.count_open(), "all to be cut", seconds=LONGEST_SECONDS)
 
 
 IMAGES: Final = "/v1/images/generations"

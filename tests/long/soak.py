@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -13,12 +14,13 @@ from typing import Final
 
 from tests.api.hostile import answer, send_raw
 from tests.api.mutations import mutate
-from tests.api.offsets import BODIES, DEATHS, make_upstream
 from tests.api.scene import ASKS, PATHS, Vitals, set_stage
+from tests.streams import get_stream
 from tests.support.client import Cut
 from tests.support.config import Kind
+from tests.support.replies import LAST_CHUNK, chunked, stream_head
 from tests.support.stage import Stage
-from tests.support.upstream import Exchange, Script
+from tests.support.upstream import End, Exchange, Script
 from tests.support.waiting import until
 
 WORKERS: Final = 40
@@ -36,6 +38,13 @@ KINDS: Final = {
 }
 SERVER: Final = "header_seconds = 2\nbody_idle_seconds = 1\nbody_total_seconds = 2"
 MIB: Final = 2**20
+BODIES: Final = {
+    "chat": get_stream("mistral-text").body,
+    "messages": get_stream("anthropic-text").body,
+}
+"""The stream that a provider of each dialect sends."""
+DEATHS: Final = ("reset", "ended", "closed")
+"""A reset; a clean last chunk; a close that ends a body without a length."""
 
 
 @dataclass(slots=True)
@@ -117,15 +126,20 @@ async def do_harm(stage: Stage, dice: random.Random) -> str:
 ACTS: Final[tuple[Act, ...]] = (do_well, do_well, do_well, do_die, do_leave, do_harm)
 
 
-def make_answer() -> Callable[[Exchange], Script]:
-    mortal = {dialect: make_upstream(body) for dialect, body in BODIES.items()}
-
-    def play(exchange: Exchange) -> Script:
-        if b"Play " not in exchange.body:
-            return answer(exchange)
-        return mortal["messages" if exchange.target.endswith("/messages") else "chat"](exchange)
-
-    return play
+def play(exchange: Exchange) -> Script:
+    """Work, or die behind as many bytes as the prompt says."""
+    found = re.search(rb"Play (\w+) at (\d+)\.", exchange.body)
+    if found is None:
+        return answer(exchange)
+    body = BODIES["messages" if exchange.target.endswith("/messages") else "chat"]
+    part = body[: int(found[2])]
+    match found[1]:
+        case b"reset":
+            return [stream_head(), chunked(part), End.RST]
+        case b"ended":
+            return [stream_head(), chunked(part), LAST_CHUNK]
+        case _:
+            return [stream_head(framing="close"), part, End.FIN]
 
 
 async def play_soak(minutes: float, seed: int) -> Soaked:
@@ -133,7 +147,7 @@ async def play_soak(minutes: float, seed: int) -> Soaked:
     soaked = Soaked()
     until_time = time.monotonic() + 60 * minutes
     async with set_stage(kinds=KINDS, server=SERVER) as stage:
-        stage.alpha.always(make_answer())
+        stage.alpha.always(play)
         vitals = Vitals(stage.gateway)
         await do_well(stage, random.Random(seed))
         base = vitals.descriptors - len(stage.alpha._open)

@@ -29,7 +29,6 @@ from tests.support.process import GatewayProcess, free_port
 from tests.support.running import find_first_key, start_newcomer
 from tests.support.settings import load
 from tests.support.stand_in import URL, stand_in
-from tests.support.waiting import until
 
 ADDRESS = "127.0.0.1:8080"
 
@@ -226,26 +225,3 @@ def test_the_first_key_is_an_ordinary_holder_s(newcomer: GatewayProcess) -> None
         (only,) = books.keys.read_all()
     assert made == {"operator": True, "default": False}
     assert (only.account, only.display) == ("default", ids.display(key[-4:]))
-
-
-@pytest.mark.slow
-async def test_later_starts_make_nothing_and_warn_of_the_key_in_the_clear(
-    newcomer: GatewayProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A parser without extensions, which is slow, is told as well."""
-    path, key = find_first_key(newcomer)
-    assert "delete this file" in path.read_text("utf-8")
-    told = (f"{path} holds a key in the clear: delete it", "aiohttp has only its parser in Python")
-    balance_nano = Books(newcomer.database).balance_nano("default")
-    assert not any(one in newcomer.log for one in told)
-    newcomer.stop()
-    with monkeypatch.context() as patch:
-        patch.setenv("AIOHTTP_NO_EXTENSIONS", "1")
-        newcomer.start()
-    await until(lambda: all(one in newcomer.log for one in told), "the warnings")
-    assert Books(newcomer.database).balance_nano("default") == balance_nano
-    assert (await newcomer.ask("GET", "/v1/models", key=key)).status == 200
-    path.unlink()
-    newcomer.stop()
-    newcomer.start()
-    assert [newcomer.log.count(one) for one in told] == [1, 1]

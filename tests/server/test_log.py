@@ -206,19 +206,3 @@ async def test_a_log_that_nobody_reads_stops_nothing(
     reader.join()
     assert unheard.process.wait() == 0
     assert heard[0].count("status=404") == requests
-
-
-@pytest.mark.slow
-def test_a_log_that_nobody_reads_does_not_keep_the_process(
-    unheard: GatewayProcess, pipe: tuple[int, int]
-) -> None:
-    _, writing = pipe
-    os.set_blocking(writing, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writing, b"x" * 512)
-    os.set_blocking(writing, True)
-    unheard.start(stderr=writing)
-    assert unheard.process is not None
-    unheard.process.terminate()
-    assert unheard.process.wait() == 0

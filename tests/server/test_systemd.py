@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import socket
-import time
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +13,10 @@ import httpx2
 import openai
 import pytest
 
-from gateway.base.turns import spawn
 from gateway.server.systemd import Manager, take_sockets
 from tests.long.killing import KINDS, MODEL
 from tests.long.restarts import play_restarts
-from tests.server.manager import QUEUE, Ear, Service, max_backlog, queueing, service
+from tests.server.manager import Ear, Service, max_backlog, queueing, service
 from tests.support import config
 from tests.support.chat import check_error, say
 from tests.support.client import Call, request
@@ -83,22 +81,6 @@ async def test_three_pings_are_told_in_an_interval(monkeypatch: pytest.MonkeyPat
     assert slept == [10.0] * 4
 
 
-@pytest.mark.slow
-async def test_the_pings_are_the_event_loops_own() -> None:
-    """A blocked event loop does not ping; it goes on when it is free."""
-    with Ear() as ear, ear.listening():
-        pinging = spawn(Manager(ear.address, 0.15).keep_alive(), name="watchdog")
-        for _ in range(3):
-            await ear.wait_for("WATCHDOG", len(ear.notices))
-        ear.read_all()
-        count = len(ear.notices)
-        time.sleep(0.4)  # noqa: ASYNC251 - this is what is tried
-        ear.read_all()
-        assert len(ear.notices) == count
-        await ear.wait_for("WATCHDOG", count)
-        pinging.cancel()
-
-
 # ---- a life --------------------------------------------------------------------------------------
 
 
@@ -152,12 +134,6 @@ async def test_a_life_on_passed_sockets_is_told_in_order(tmp_path: Path) -> None
         assert Path(path).is_socket()  # noqa: ASYNC240 - a stat
         with socket.create_connection(tcp.getsockname(), 1):
             pass  # queued, not refused
-
-
-def test_the_queue_is_as_long_as_the_unit_says() -> None:
-    most = int(Path("/proc/sys/net/core/somaxconn").read_text(encoding="ascii"))
-    with queueing() as listening:
-        assert max_backlog(listening) == min(QUEUE, most)
 
 
 @pytest.mark.slow

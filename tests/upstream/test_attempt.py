@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.base.errors import Overloaded, UpstreamError, UpstreamTimeout
+from gateway.base.errors import UpstreamError, UpstreamTimeout
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.http1 import Head
 from tests.support.records import make_provider
 from tests.support.rows import each_row
-from tests.upstream.kit import TellingLife, make_attempt
+from tests.upstream.kit import make_attempt
 
 FIRST_BYTE: Final = 10.0
 IDLE: Final = 3.0
@@ -78,18 +78,6 @@ async def test_the_bytes_of_an_earlier_response_are_no_first_byte() -> None:
     assert connection.errors == []
     tick(attempt, FIRST_BYTE + 1)
     assert connection.errors
-
-
-async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
-    life = TellingLife()
-    attempt = make_attempt(PROVIDER, life=life)
-    error = Overloaded("The gateway was stopped.")
-    attempt.life.stop(error)
-    attempt.life.stop(UpstreamTimeout("later"))
-    with pytest.raises(Overloaded) as raised:
-        attach(attempt, FakeConnection())
-    assert raised.value is error
-    assert life.told == []
 
 
 async def test_a_stale_connection_is_left_alone() -> None:

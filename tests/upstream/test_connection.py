@@ -409,12 +409,12 @@ SHORT_CHUNK: Final = (
 )
 def test_pieces_have_few_lines_however_short_these_are(event: bytes, most: int) -> None:
     """Each event takes its time, so a piece of tiny ones would make a long turn."""
-    rest = event * (2**20 // len(event))
+    rest = event * (2**18 // len(event))
     pieces = []
     while rest:
         pieces.append(cut_piece(rest, most))
         rest = rest[len(pieces[-1]) :]
-    assert b"".join(pieces) == event * (2**20 // len(event))
+    assert b"".join(pieces) == event * (2**18 // len(event))
     lines = max(event.count(b"\n"), event.count(b"\r"))
     assert max(one.count(end) for one in pieces for end in (b"\n", b"\r")) <= most
     longest = PIECE_BYTES if not lines else min(most // lines * len(event), PIECE_BYTES)

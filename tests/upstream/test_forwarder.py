@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,14 +13,11 @@ from yarl import URL
 
 from gateway.base.deadlines import Ticker
 from gateway.base.errors import (
-    BadRequest,
     GatewayError,
     OutOfResources,
     Overloaded,
     UpstreamError,
     UpstreamUnavailable,
-    redact,
-    rename_model,
 )
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.connection import Connection
@@ -35,7 +31,7 @@ from tests.support.replies import completion, head, json_reply
 from tests.support.rows import each_row
 from tests.support.upstream import End, ScriptedUpstream
 from tests.support.waiting import until
-from tests.upstream.kit import EXCHANGE, TellingLife, Way, make_attempt
+from tests.upstream.kit import TellingLife, Way, make_attempt
 
 
 @pytest.fixture
@@ -51,24 +47,6 @@ async def way(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Way]:
 async def ticker() -> AsyncIterator[Ticker]:
     yield (ticker := Ticker())
     ticker.close()
-
-
-async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
-    way: Way, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    way.scripted.play(json_reply(completion()))
-    await way.ask()
-    attempt, connect = way.make_attempt(), way.forwarder._pool.connect
-
-    async def connect_late() -> Connection:
-        attempt.life.stop(Overloaded("The gateway is stopped."))
-        return await connect()
-
-    monkeypatch.setattr(way.forwarder._pool, "connect", connect_late)
-    way.scripted.play([End.RST], json_reply(completion()))
-    with pytest.raises(Overloaded):
-        await way.forwarder.send(attempt)
-    assert len(way.scripted.exchanges) == 2
 
 
 class Sound:
@@ -169,25 +147,6 @@ async def test_a_refusal_whose_text_stalls_leaves_other_routes_to_be_tried(
     assert attempt.life.ended_by is None
 
 
-async def test_a_refusal_that_is_too_long_tells_its_message(way: Way) -> None:
-    """FastAPI repeats the request; no more than 64 KiB are read."""
-    text = json.dumps({"detail": [{"msg": "said", "input": {"message": "x" * 100_000}}]})
-    length = b"Content-Length: %d\r\n\r\n" % len(text)
-    way.scripted.play([head(422) + length + text.encode()])
-    with pytest.raises(BadRequest, match=r"^said"):
-        await way.ask()
-
-
-async def test_an_end_that_comes_late_does_not_touch_the_next_request(way: Way) -> None:
-    """The connection is in the pool while a whole reply is read."""
-    way.scripted.always(lambda _: json_reply(completion()))
-    attempt = way.make_attempt()
-    await way.forwarder.send(attempt)
-    attempt.life.stop(Overloaded("The gateway is stopped."))
-    assert b"choices" in await way.ask()
-    assert {one.connection for one in way.scripted.exchanges} == {1}
-
-
 async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_routes_turn(
     way: Way, places: Places
 ) -> None:
@@ -223,20 +182,6 @@ async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None
         await Way(forwarder, way.scripted).ask()
     assert failure.value.next_route
     assert failure.value.cause == "not tried: this machine: Too many open files"
-
-
-@pytest.mark.parametrize(
-    ("base_url", "host"),
-    [("http://a.test/v1", "a.test"), ("https://A.test:443", "a.test"), ("http://a.test:81", "a.test:81"),
-     ("http://[::1]:8000/v1", "[::1]:8000"), ("http://xn--bcher-kva.test", "xn--bcher-kva.test"),
-     ("http://b\xfccher.test", "xn--bcher-kva.test")],
-)  # fmt: skip
-async def test_host_is_as_a_server_expects_it(base_url: str, host: str, way: Way) -> None:
-    """In ASCII, without the scheme's own port, IPv6 in brackets (RFC 9112 §3.2)."""
-    forwarder = HttpForwarder(replace(way.forwarder.provider, base_url=base_url))
-    written = forwarder._write_head(EXCHANGE.upstream, "/chat", forwarder.keys[0], {})
-    forwarder.close()
-    assert f"\r\nHost: {host}\r\n".encode() in written
 
 
 async def test_a_shutdown_while_connecting_sends_nothing(
@@ -277,40 +222,3 @@ def test_a_body_is_collected_up_to_its_limit() -> None:
     assert body.take() == b"abcde"
     with pytest.raises(UpstreamError, match="too large"):
         body.receive(b"f")
-
-
-def test_a_key_is_taken_out_wherever_the_provider_echoes_it() -> None:
-    """If one key begins with another, both are redacted whole."""
-    error = BadRequest("Bad key sk-a.b in sk-a.b-c!", param="sk-a.b", code="sk-a.b")
-    error.cause = error.provider_code = "sk-a.b"
-    redact(error, ("", "sk-a.b", "sk-a.b-c"))
-    assert error.message == "Bad key [redacted] in [redacted]!"
-    assert {error.param, error.code, error.cause, error.provider_code} == {"[redacted]"}
-
-
-def test_a_word_that_stands_for_a_key_stays_inside_other_words() -> None:
-    """Clients act on a code, and on the words that a prompt is too long."""
-    error = BadRequest("x exceeds the context: token x, 9 tokens", code="context_length_exceeded")
-    redact(error, ("x", "token"))
-    assert error.message == "[redacted] exceeds the context: [redacted] [redacted], 9 tokens"
-    assert error.code == "context_length_exceeded"
-    error = BadRequest("Bearer_sk-0123456789")
-    redact(error, ("sk-0123456789",))
-    assert error.message == "Bearer_[redacted]"
-
-
-@each_row(
-    ("said", "old", "new", "told"),
-    [
-        ("The model `dep` is busy.", "dep", "ours", "The model `ours` is busy."),
-        ("dep: dep", "dep", "ours", "ours: ours"),
-        # Not inside a longer word, and a name is no pattern.
-        ("depth of my-dep and dep-2", "dep", "ours", "depth of my-dep and dep-2"),
-        ("a/dep", "dep", "ours", "a/dep"),
-        ("The models a.b and axb.", "a.b", r"\1", r"The models \1 and axb."),
-    ],
-)
-def test_a_model_is_renamed(said: str, old: str, new: str, told: str) -> None:
-    error = BadRequest(said)
-    rename_model(error, old, new)
-    assert error.message == told

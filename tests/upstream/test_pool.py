@@ -10,9 +10,8 @@ import pytest
 from yarl import URL
 
 from gateway.upstream.connection import Connection
-from gateway.upstream.dial import Dialer, Unreachable
+from gateway.upstream.dial import Dialer
 from gateway.upstream.forwarder import Pool
-from tests.support.config import Places
 
 URL_: Final = URL("http://127.0.0.1:1/v1")
 
@@ -51,15 +50,6 @@ async def test_one_that_cannot_serve_is_passed_over() -> None:
     pool.discard(cast("Connection", lost))
     assert get(pool) is good
     assert bad.closed
-    pool.close()
-
-
-async def test_a_fresh_one_is_made_although_others_are_idle(places: Places) -> None:
-    pool, idle = Pool(Dialer(URL(places.urls["refused"]), 5)), Kept()
-    put(pool, idle)
-    with pytest.raises(Unreachable):
-        await pool.connect()
-    assert get(pool) is idle
     pool.close()
 
 
