@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +12,9 @@ from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.wire import choose_caller
 from gateway.base import errors
 from gateway.base.errors import BadRequest
+from gateway.base.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
+from gateway.config.records import Model
+from gateway.dialects.wire.records import CompletionRequest, Payload
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from tests.support.records import make_call
@@ -67,3 +71,16 @@ def tell_wait(seconds: float) -> list[str]:
     """Return the headers that tell a wait: whole seconds, and milliseconds."""
     response = render_error(make_call(), errors.Overloaded("x", retry_after_seconds=seconds))
     return [response.headers[name] for name in ("Retry-After", "retry-after-ms")]
+
+
+def expect_usage(says: dict[str, Any], has: dict[str, Any]) -> list[int]:
+    """Return what a request of 40 bytes is expected to use, and the limits of what is plausible.
+
+    `says`: fields of the request. `has`: fields of its model, which else reads 5,000 tokens and writes 400.
+    """
+    request = replace(CompletionRequest({}, "m", False, False, 1, None, 0, 0), **says)
+    model = Model("m", "o", (), 400, 5000, None, 0, FREE_OF_CHARGE, frozenset())
+    payload = Payload(b"x" * 40, NOTHING_SPECIAL)
+    expected = admission.expect_usage(request, payload, replace(model, **has))
+    limits = expected.limits
+    return [expected.input_tokens, limits.input, limits.output, limits.estimated_output]

@@ -25,7 +25,7 @@ from gateway.dialects.wire.bounds import (
     bound_elements,
     count_elements,
 )
-from tests.api.scene import check_nobody_waits, set_stage
+from tests.api.scene import set_stage
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request, send_before_reading
 from tests.support.config import MAX_BODY_MB, Kind
@@ -308,18 +308,3 @@ async def test_a_machine_that_had_no_thread_may_have_one_later() -> None:
     await asyncio.wait_for(bodies.run(lambda: ran.append(2)), 30)
     assert ran == [2]  # what failed is not kept
     bodies.close()
-
-
-async def test_bodies_of_many_tiny_elements_are_refused_and_stop_nobody() -> None:
-    """While it is looked at, others are answered."""
-    async with set_stage(kinds=KINDS) as stage:
-        tiny = b'{"model":"plain/0","messages":[' + b"0," * 250_000 + b"0]}"
-        most = b'{"model":"plain/0","messages":[],"x":[' + b"[]," * 145_000 + b"0]}"
-
-        async def ask_both() -> list[Reply]:
-            asked = (stage.gateway.post(CHAT, stage.key, body) for body in (tiny, most))
-            return await asyncio.gather(*asked)
-
-        of_tiny, of_most = await check_nobody_waits(stage, ask_both, least=2)
-        check_error(of_tiny, 400, "invalid_type")
-        check_error(of_most, 400, "empty_array")

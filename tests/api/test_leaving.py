@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.hostile import KINDS, SERVER, play_fuzz, send_raw
+from tests.api.hostile import play_fuzz
 from tests.api.in_flight import open_inside
-from tests.api.scene import Settled, read_all_settled, set_stage
+from tests.api.scene import Settled, read_all_settled
 from tests.api.slow import MIB, Way, play_slow
 from tests.support import client
 from tests.support.chat import Used, estimate, estimate_sent, say
@@ -49,18 +49,11 @@ REFUSED = b"HTTP/1.1 408 Request Timeout"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("way", "server", "heard"),
-    [
-        ("idle", "header_seconds = 0.8", {b""}),
-        ("head", "header_seconds = 0.8", {b"", REFUSED, REFUSED.replace(b"1.1", b"1.0")}),
-        ("body", "body_idle_seconds = 5\nbody_total_seconds = 0.8", {REFUSED}),
-        ("reader", "stall_seconds = 0.8", set()),
-    ],
+    ("way", "heard"), [("idle", {b""}), ("head", {b"", REFUSED, REFUSED.replace(b"1.1", b"1.0")})]
 )
-async def test_who_does_not_finish_is_cut_at_the_deadline(
-    way: Way, server: str, heard: set[bytes]
-) -> None:
-    figures, told = await play_slow(way, CROWD, server, 0.8, samples=20)
+async def test_who_does_not_finish_is_cut_at_the_deadline(way: Way, heard: set[bytes]) -> None:
+    """Whose body is slow is in `test_overload`, and who does not read in the table of endings."""
+    figures, told = await play_slow(way, CROWD, "header_seconds = 0.8", 0.8, samples=20)
     print(figures)
     assert told <= heard
     assert figures.rss_bytes_each <= RSS_BYTES_EACH
@@ -77,18 +70,6 @@ async def test_mutated_requests_do_no_harm() -> None:
     report = await play_fuzz(seed, COUNT_FUZZ)
     assert report.statuses[200] > COUNT_FUZZ / 20, report.statuses
     assert report.statuses[400] > COUNT_FUZZ / 20, report.statuses
-
-
-async def test_a_caller_who_leaves_before_100_continue_is_no_fault_of_ours() -> None:
-    """The 100 cannot be sent to a caller who left, which is not an internal error (seed 1)."""
-    async with set_stage(kinds=KINDS, server=SERVER) as stage:
-        headers = {
-            "Content-Type": "application/json",
-            "x-api-key": stage.key,
-            "Expect": "100-continue",
-            "Content-Length": "5",
-        }
-        await send_raw(stage, request("POST", CHAT, headers), half_close=True)
 
 
 async def test_a_stream_whose_caller_left_before_its_turn_reaches_no_provider(
