@@ -45,7 +45,7 @@ def test_the_tests_that_are_named_are_there() -> None:
         ("tests/api/test_bodies.py", "api/test_bodies.py"),
         ("tests/config/refused.txt", "config"),
         ("tests/cli/sessions/keys.txt", "cli/test_session.py"),
-        ("tests/api/slow.py", "api/test_leaving.py"),
+        ("tests/api/hostile.py", "api/test_leaving.py"),
         ("tests/elsewhere.txt", "test_changed.py"),
         ("gateway/docs/changes.md", ""),
         ("pyproject.toml", ""),

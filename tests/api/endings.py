@@ -6,7 +6,6 @@ that the caller gets.
 
     any, json, stream    what providers and callers do, on the gateway that all tests share
     gateway              what happens to the gateway itself: a stop, a crash, an outage of its ledger
-    unread               callers who stop reading
 """
 
 from __future__ import annotations
@@ -97,9 +96,6 @@ class Ending:
         return "reply" if self.outcome == "complete" else "error"
 
 
-LONG_TEXT: Final = "word " * 1000
-LONG_PIECES: Final = 1600
-"""More than the buffers of the kernel between the gateway and a caller."""
 BODY: Final = dumps(completion(TEXT))
 SCRIPTS: Final[dict[str, Sequence[Step]]] = {
     "500": error_reply(500),
@@ -115,8 +111,6 @@ SCRIPTS: Final[dict[str, Sequence[Step]]] = {
     "CHUNKED-HEAD": [head(200) + b"Transfer-Encoding: chunked\r\n\r\n"],
     "ENDLESS": [Drip([chunked(b"\n")], interval_seconds=0.05, forever=True)],
     "JSON": json_reply(completion(TEXT)),
-    "LONG-JSON": json_reply(completion(LONG_TEXT * LONG_PIECES)),
-    "LONG-BEGUN": sse_start(text_chunks([LONG_TEXT] * LONG_PIECES, finish=None)),
     "STREAM": sse_reply(stream_chunks(PIECES)),
     "STREAM-HEAD": [stream_head()],
     "BEGUN": sse_start(text_chunks(PIECES, finish=None)),
@@ -182,8 +176,6 @@ GATEWAY: Final[dict[str, dict[Form, Ending]]] = {}
 for _name, _ending in TABLES["gateway"].items():
     _event, _, _form = _name.rpartition(", ")
     GATEWAY.setdefault(_event, {})[cast("Form", _form)] = _ending
-UNREAD: Final = TABLES["unread"]
-"""Replies to a caller who stops reading."""
 
 
 OVERLOADED: Final = ("server_is_overloaded", "overloaded_error")

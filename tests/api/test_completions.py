@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
 from tests.api.scene import CLOSED_SECONDS
 from tests.support import chat
-from tests.support.chat import Used, say, split_events
+from tests.support.chat import say
 from tests.support.client import Call
 from tests.support.config import Kind
 from tests.support.content import Content, of_events
@@ -21,9 +20,7 @@ from tests.support.replies import (
     chunk,
     chunked,
     sse,
-    sse_reply,
     sse_start,
-    stream_chunks,
     stream_head,
     text_chunks,
 )
@@ -45,19 +42,6 @@ async def test_large_stream_to_a_slow_reader_is_held_back(stage: Stage) -> None:
             await asyncio.wait_for(exchange.played.wait(), 0.5)
         call.reset()
     await asyncio.wait_for(exchange.closed.wait(), CLOSED_SECONDS)
-
-
-async def test_an_event_of_many_mebibytes_arrives_whole(stage: Stage) -> None:
-    """One line of several MiB, then a normal end."""
-    model = stage.fresh("plain")
-    long = "0123456789abcdef" * (5 * 2**16)
-    stage.alpha.play(sse_reply(stream_chunks(["a", long, "z"])))
-    reply = await stage.chat(say(model, stream=True))
-    chunks = [json.loads(event) for event in split_events(reply.body)[:-1]]
-    said = [one["delta"].get("content", "") for chunk in chunks for one in chunk["choices"]]
-    assert "".join(said) == f"a{long}z"
-    assert split_events(reply.body)[-1] == b"[DONE]"
-    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
 
 
 PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]

@@ -37,22 +37,12 @@ from tests.dialects.chat.kit import (
     ours,
 )
 from tests.support.formats import EXCHANGES
+from tests.support.replies import completion
 from tests.support.rows import each_row
 
 LOOP_BYTES = 1 << 19
 
-JSON = dump(
-    {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "theirs",
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
-        ],
-        "usage": USAGE,
-    }
-)
+JSON = dump(completion("Hi", usage=USAGE) | {"model": "theirs"})
 
 
 @dataclass(eq=False)

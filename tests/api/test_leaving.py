@@ -49,11 +49,18 @@ REFUSED = b"HTTP/1.1 408 Request Timeout"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("way", "heard"), [("idle", {b""}), ("head", {b"", REFUSED, REFUSED.replace(b"1.1", b"1.0")})]
+    ("way", "setting", "heard"),
+    [
+        ("idle", "header_seconds", {b""}),
+        ("head", "header_seconds", {b"", REFUSED, REFUSED.replace(b"1.1", b"1.0")}),
+        ("reader", "stall_seconds", set()),
+    ],
 )
-async def test_who_does_not_finish_is_cut_at_the_deadline(way: Way, heard: set[bytes]) -> None:
-    """Whose body is slow is in `test_overload`, and who does not read in the table of endings."""
-    figures, told = await play_slow(way, CROWD, "header_seconds = 0.8", 0.8, samples=20)
+async def test_who_does_not_finish_is_cut_at_the_deadline(
+    way: Way, setting: str, heard: set[bytes]
+) -> None:
+    """Whose body is slow is in `test_overload`."""
+    figures, told = await play_slow(way, CROWD, f"{setting} = 0.8", 0.8, samples=20)
     print(figures)
     assert told <= heard
     assert figures.rss_bytes_each <= RSS_BYTES_EACH

@@ -15,19 +15,7 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.api.completions import Relay
-from gateway.api.lifecycle import (
-    ENDINGS,
-    OUTCOMES,
-    UNCOMMITTED,
-    VERDICTS,
-    Ending,
-    Last,
-    Lifecycle,
-    Owed,
-    Phase,
-    Verdict,
-    lose_charge,
-)
+from gateway.api.lifecycle import ENDINGS, VERDICTS, Ending, Last, Lifecycle, Owed, Phase, Verdict
 from gateway.base.errors import GatewayError, LedgerUnavailable, UpstreamError
 from tests.api.lives.life import Report, play_lives
 from tests.api.plain import make_life
@@ -76,34 +64,6 @@ def test_a_reply_that_was_read_is_owed_for_although_a_shutdown_comes(
     life = make_life("SENT ANSWERED")
     life.caller_gone, life.has_reply = True, has_reply
     assert life.end(Ending.SHUTDOWN, head_sent=False).owed is owed
-
-
-@each_row("ending", OUTCOMES)
-def test_the_status_is_the_errors_own_until_the_head_is_sent(ending: Ending) -> None:
-    before = make_life("SENT").end(ending, head_sent=False)
-    assert before.outcome == OUTCOMES[ending]
-    assert before.status == (200 if ending is Ending.COMPLETE else None)
-    after = make_life("SENT").end(ending, head_sent=True)
-    assert after.status == 200
-
-
-@each_row(("head_sent", "status"), [(False, 499), (True, 200)])
-def test_a_caller_that_left_is_recorded_as_such(status: int, *, head_sent: bool) -> None:
-    life = make_life("SENT")
-    life.leave(drains=False)
-    verdict = life.end(Ending.ABANDONED, head_sent=head_sent)
-    assert (verdict.outcome, verdict.status) == ("caller_left", status)
-
-
-def test_a_charge_that_cannot_be_committed_is_withdrawn_unless_a_stream_delivered_it() -> None:
-    verdict = make_life("SENT").end(Ending.COMPLETE, head_sent=False)
-    json_reply = lose_charge(verdict, 503, stream=False)
-    assert (json_reply.outcome, json_reply.status) == ("ledger_error", 503)
-    assert (json_reply.owed, json_reply.last) == (Owed.NOTHING, Last.ERROR)
-    stream = lose_charge(verdict, 503, stream=True)
-    assert (stream.outcome, stream.status) == ("complete", 200)
-    assert (stream.owed, stream.last) == (Owed.USAGE, Last.ERROR)
-    assert {row[0] for row in UNCOMMITTED} == {False, True}
 
 
 REPLY = Verdict("complete", 200, Owed.USAGE, Last.REPLY)
@@ -160,17 +120,6 @@ class Scene:
 
     async def conclude(self, verdict: Verdict, error: GatewayError | None = None) -> None:
         await self.relay.conclude(verdict, error)
-
-
-async def test_the_last_bytes_wait_for_the_commit() -> None:
-    scene = Scene()
-    concluding = asyncio.ensure_future(scene.conclude(REPLY))  # noqa: TID251 - awaited below
-    await asyncio.sleep(0)
-    charged = (Owed.USAGE, "complete", 200)
-    assert scene.done == [charged]
-    scene.commit.set_result(None)
-    await concluding
-    assert scene.done == [charged, ("end", b"last")]
 
 
 CHARGED: Final = (Owed.USAGE, "complete", 200)

@@ -159,17 +159,6 @@ def test_never_more_than_the_limit_and_the_refill_are_admitted(
 
 
 @fuzz(150)
-@given(st.integers(1, 10_000), st.floats(0, 1e6, allow_nan=False))
-def test_a_minute_of_rest_fills_the_bucket(limit: int, start: float) -> None:
-    bucket = Bucket(limit, start)
-    bucket.level -= limit
-    assert bucket.wait_seconds(1, start) > 0
-    for seconds in (60.001, 1000):
-        assert bucket.wait_seconds(limit, start + seconds) == 0
-        assert bucket.level == limit
-
-
-@fuzz(150)
 @given(st.integers(1, 1000), st.integers(1, 3000), st.floats(0, 100, allow_nan=False))
 def test_the_wait_told_is_the_wait_needed(limit: int, used: int, amount: float) -> None:
     bucket = Bucket(limit, 0.0)

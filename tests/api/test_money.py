@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from gateway.ledger.opening import open_books
-from tests.support.chat import MAX_OUTPUT_TOKENS, Used, check_error, estimate_sent, read_stream, say
+from tests.support.chat import MAX_OUTPUT_TOKENS, Used, check_error, read_stream, say
 from tests.support.client import Reply, request
 from tests.support.process import CHAT
 from tests.support.replies import (
     DONE,
     LAST_CHUNK,
     Json,
-    chunk,
     chunked,
     completion,
     json_reply,
@@ -27,11 +26,10 @@ from tests.support.replies import (
     stream_chunks,
     usage,
 )
-from tests.support.rows import each_row
 from tests.support.running import Launch, Running
 from tests.support.seed import NANO, Caller, Seed
 from tests.support.stage import Stage
-from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Wait
+from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
 
@@ -145,35 +143,3 @@ async def test_who_is_shut_out_is_refused_but_a_running_stream_ends(
             books.accounts.resume(spare.account)
         await until_status(stage, spare.key, 200)
     assert len(stage.alpha.exchanges) == 1
-
-
-async def test_a_hold_is_raised_as_soon_as_more_is_known(stage: Stage) -> None:
-    """So that others on the same balance are refused in time."""
-    key = stage.callers["thin"].key
-    reported = chunk({"content": "Hi"}) | {"usage": usage(150_000, 1)}
-    begun = sse_start([reported])
-    go_on = asyncio.Event()
-    end = [chunked(sse(one)) for one in stream_chunks([], usage(150_000, 1))]
-    stage.alpha.play([*begun, Wait(go_on), *end, *sse_reply([])[1:]])
-    async with stage.chatting(say("dear/0", stream=True), key=key) as call:
-        await call.read_until(b"Hi")
-        assert call.status == 200
-        refused = await stage.chat(say("plain/1"), key=key)
-        check_error(refused, 429, "rate_limit_exceeded")
-        go_on.set()
-        await call.read_all()
-    request_id = call.headers["x-request-id"]
-    assert await stage.books.charge_nano(request_id) == 150_001 * NANO // 1000
-
-
-@each_row("stream", [False, True])
-async def test_a_reply_too_large_to_deliver_is_charged_and_not_to_be_tried_again(
-    stage: Stage, *, stream: bool
-) -> None:
-    head = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"padding":"'
-    stage.alpha.play([head, *([b"x" * (1 << 20)] * 65), End.FIN])
-    reply = await stage.chat(say(stage.fresh("plain"), stream=stream))
-    check_error(reply, 502, "upstream_error")
-    assert reply.headers["x-should-retry"] == "false"
-    expected = Used(estimate_sent(stage.alpha.last.body), 1600)
-    assert await stage.charge_nano(reply) == expected.cost_nano

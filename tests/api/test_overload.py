@@ -6,7 +6,6 @@ import asyncio
 from typing import Any, cast
 
 from gateway.admin import keys
-from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import open_books
 from tests.api.scene import CLOSED_SECONDS
 from tests.support.chat import check_error, say
@@ -62,28 +61,6 @@ async def test_a_raised_limit_is_in_force_for_the_very_next_request(
     assert (await stage.chat(two, key=spare.key)).status == 200
     edit(models=None)
     assert (await stage.chat(one, key=spare.key)).status == 200
-
-
-async def test_one_account_leaves_half_of_the_gateway_to_others(
-    launch: Launch, stage: Stage
-) -> None:
-    """Unless it has a limit of its own, such as `free`, which has none."""
-    seeds = (Seed("greedy"), Seed("other"), Seed("free", account=Terms(concurrency=0)))
-    running = launch(seeds=seeds, server="max_in_flight = 4", limits="")
-    gate = asyncio.Event()
-    stage.alpha.always([Wait(gate), *json_reply(completion())])
-    greedy, other, free = (running.callers[one.name].key for one in seeds)
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(running.gateway.chat(greedy, say("plain/0"))) for _ in range(2)]
-        await stage.alpha.wait_for(2)
-        refused = await running.gateway.chat(greedy, say("plain/0"))
-        tasks.append(group.create_task(running.gateway.chat(other, say("plain/0"))))
-        await stage.alpha.wait_for(3)
-        gate.set()
-    message = check_error(refused, 429, "rate_limit_exceeded")
-    assert message.startswith("This account has 2 requests in flight, its share of what the")
-    assert [task.result().status for task in tasks] == [200] * 3
-    assert (await running.gateway.chat(free, say("plain/0"))).status == 200
 
 
 async def test_concurrency_is_given_back_by_callers_who_leave(stage: Stage) -> None:

@@ -284,9 +284,3 @@ async def test_other_signals_end_nothing(scene: Scene, gateway: GatewayProcess) 
     reply = await gateway.ask("GET", "/readyz")
     assert reply.status == 200
     assert reply.headers["server"] == "gateway"
-
-
-async def test_an_idle_gateway_stops_at_once(scene: Scene, gateway: GatewayProcess) -> None:
-    async with gateway.connect():
-        scene.signal(signal.SIGTERM)
-        assert await scene.wait_for_exit() == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import gc
@@ -19,7 +18,6 @@ from typing import Final
 
 import pytest
 
-from gateway.base.turns import spawn
 from gateway.ledger.opening import open_books
 from gateway.server import memory
 from tests import ROOT
@@ -53,33 +51,16 @@ PLAYS: Final = (
 PROVIDERS: Final = (CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER)
 
 
-@pytest.mark.parametrize("is_idle", [True, False])
-async def test_the_heap_is_given_back_while_idle(
-    monkeypatch: pytest.MonkeyPatch, is_idle: bool
-) -> None:
-    monkeypatch.setattr(memory, "COLLECT_SECONDS", 0)
-    trims: list[bool] = []
-    monkeypatch.setattr(memory, "find_trim", lambda: lambda: trims.append(True))
-    twice = asyncio.Event()
-    looks: list[bool] = []
-
-    def look() -> bool:
-        looks.append(is_idle)
-        if len(looks) > 1:
-            twice.set()
-        return is_idle
-
-    task = spawn(memory.collect(look), name="garbage")
-    await twice.wait()
-    task.cancel()
-    assert bool(trims) == is_idle
-
-
 async def test_garbage_is_collected_while_idle_or_after_a_long_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A collection stops everybody for as long as there are objects of requests to look at."""
+    """A collection stops everybody for as long as there are objects of requests to look at.
+
+    The heap is given back behind each.
+    """
     monkeypatch.setattr(memory, "COLLECT_SECONDS", 0)
+    trims: list[int] = []
+    monkeypatch.setattr(memory, "find_trim", lambda: lambda: trims.append(len(seen)))
     looks = iter([False] * (memory.MAX_LOOKS + 1) + [True])
     collected: list[int] = []
     seen: list[bool] = []
@@ -100,6 +81,7 @@ async def test_garbage_is_collected_while_idle_or_after_a_long_time(
         gc.callbacks.remove(note)
     assert {memory.MAX_LOOKS, memory.MAX_LOOKS + 2} <= {*collected}
     assert min(collected) == memory.MAX_LOOKS
+    assert trims == [memory.MAX_LOOKS, memory.MAX_LOOKS + 2]
 
 
 def test_certificates_are_skipped_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:

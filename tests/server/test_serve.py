@@ -25,7 +25,7 @@ from gateway.server import serve
 from gateway.server.drain import Signals
 from gateway.server.first_start import find_key_file
 from gateway.server.listener import CannotListen, Listener
-from gateway.server.systemd import GRACE_SECONDS, BadSocket
+from gateway.server.systemd import BadSocket
 from tests.support.extras import need_extra
 from tests.support.settings import MODEL, OPENAI, load
 from tests.support.stand_in import URL, stand_in
@@ -193,19 +193,6 @@ def test_systemd_waits_on_while_a_start_goes_on() -> None:
     ear = Ear()
     serve._tell_starting(cast("Any", ear), "migrating")
     assert ear.heard == ["STATUS=starting: migrating", "EXTEND_TIMEOUT_USEC=60000000"]
-
-
-async def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:
-    ear, config = Ear(), load(tmp_path, CONFIG)
-    gateway = make_gateway(config, mock.Mock())
-    gateway.in_flight = 3
-    serve._tell_stopping(cast("Any", ear), gateway)
-    gateway.close()
-    assert ear.heard == [
-        "STOPPING=1",
-        "STATUS=stopping: 3 requests in flight",
-        f"EXTEND_TIMEOUT_USEC={(7 + GRACE_SECONDS) * 1_000_000}",
-    ]
 
 
 async def test_a_connection_has_no_timer_of_aiohttps(tmp_path: Path) -> None:

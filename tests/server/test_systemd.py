@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import socket
 from pathlib import Path
-from typing import Final
 
 import httpx2
 import openai
 import pytest
 
 from gateway.server.systemd import Manager, take_sockets
-from tests.long.killing import KINDS, MODEL
 from tests.long.restarts import play_restarts
 from tests.server.manager import Ear, Service, max_backlog, queueing, service
-from tests.support import config
-from tests.support.chat import check_error, say
-from tests.support.client import Call, request
-from tests.support.process import CHAT
-from tests.support.replies import sse_reply, sse_start, stream_chunks, text_chunks
 from tests.support.rows import each_row
-from tests.support.upstream import Script, ScriptedUpstream, Wait
-
-PIECES: Final = ["Guten ", "Tag"]
-AMPLE_SECONDS: Final = 300
-"""A drain that does not end by its time: a wait of 20 s would notice."""
-
 
 # ---- the protocols -------------------------------------------------------------------------------
 
@@ -153,63 +139,6 @@ async def test_a_passed_socket_that_does_not_listen_is_refused(tmp_path: Path) -
                         in one.gateway.log
                     )
                     assert "Traceback" not in one.gateway.log
-
-
-def pause_within(go_on: asyncio.Event) -> Script:
-    """Open a stream that has begun and pauses until the test lets it go on."""
-    start, rest = sse_start(text_chunks(PIECES, finish=None)), sse_reply(stream_chunks(PIECES))
-    return [*start, Wait(go_on), *rest[len(start) :]]
-
-
-async def ask_slowly(one: Service, call: Call) -> None:
-    headers = {"Content-Type": "application/json", "x-api-key": one.caller.key}
-    body = json.dumps(say(MODEL, "Sag etwas.", stream=True)).encode()
-    await call.send(request("POST", CHAT, headers, body))
-
-
-@pytest.mark.slow
-async def test_while_it_drains_connections_wait_for_the_next_process(
-    tmp_path: Path, alpha: ScriptedUpstream, places: config.Places
-) -> None:
-    """Requests in flight end, idle connections close, other requests get 503, new ones queue."""
-    go_on = asyncio.Event()
-    alpha.always(pause_within(go_on))
-    with queueing() as listening:
-        async with service(
-            tmp_path, [listening], places=places, kinds=KINDS, drain_seconds=AMPLE_SECONDS
-        ) as one:
-            await one.start_ready()
-            async with (
-                one.gateway.connect() as busy,
-                one.gateway.connect() as idle,
-                one.gateway.connect() as fresh,
-            ):
-                await ask_slowly(one, busy)
-                await busy.read_head()
-                assert "connection" not in busy.headers
-                await idle.send(request("GET", "/readyz"))
-                assert (await idle.read_all()).status == 200
-                one.process.terminate()
-                assert await idle.read_to_close() == b""
-                await busy.send(request("GET", "/readyz"))  # too late for this connection
-                await ask_slowly(one, fresh)
-                reply = await fresh.read_all()
-                check_error(reply, 503, "server_is_overloaded")
-                assert reply.headers["connection"] == "close"
-                assert reply.headers["retry-after"] == "1"
-                assert await fresh.read_to_close() == b""
-                async with one.gateway.connect() as waiting:
-                    await waiting.send(request("GET", "/readyz"))
-                    assert one.process.poll() is None
-                    go_on.set()
-                    whole = await busy.read_all()
-                    assert (whole.status, whole.complete) == (200, True)
-                    assert await busy.read_to_close() == b"", "closed behind its reply"
-                    assert await one.wait_ended() == 0
-                    await one.start_ready()
-                    assert (await waiting.read_all()).status == 200
-            await one.end()
-        assert one.gateway.find_canaries() == []
 
 
 @pytest.mark.slow

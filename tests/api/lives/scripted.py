@@ -18,6 +18,7 @@ from gateway.upstream.receivers import Receiver, Wants
 from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import DELAYS, Log
 from tests.dialects.chat.kit import DONE, chunk, dump, event, role, stop, text
+from tests.support.replies import completion
 
 ERROR: Final = b'data: {"error": {"message": "the model crashed"}}\n\n'
 TOOL: Final = {
@@ -26,22 +27,7 @@ TOOL: Final = {
 NAMELESS: Final = {"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": "{}"}}]}
 """A call that no messages reply can hold."""
 USAGE: Final = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
-COMPLETION: Final = dump(
-    {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "theirs",
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": "Hallo"},
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": USAGE,
-    }
-)
+COMPLETION: Final = dump(completion("Hallo", usage=USAGE) | {"model": "theirs"})
 CUT_SHORT: Final = COMPLETION.replace(b'"stop"', b"null")
 
 
