@@ -25,7 +25,7 @@ from gateway.base.prices import (
     PriceList,
     PriceRule,
 )
-from gateway.base.usage import Metered
+from gateway.base.usage import Metered, MissingUsages
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, Payload
 from gateway.ledger.base import Hold, Key
@@ -165,7 +165,8 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         rates = Rates(tokens=Bucket(TOKENS_PER_MINUTE, NOW))
         key = find_key(ledger, place)
         billing = SimpleNamespace(hold_output_tokens=HOLD_OUTPUT, full_hold_below=FULL_BELOW)
-        gateway = SimpleNamespace(ledger=ledger, config=SimpleNamespace(billing=billing))
+        config, missing = SimpleNamespace(billing=billing), MissingUsages()
+        gateway = SimpleNamespace(ledger=ledger, config=config, missing_usages=missing)
         call = make_call(gateway=gateway, started=NOW, key=key, rates=rates)
         yield Desk(ledger, call, place)
     assert_sound(place.path)
@@ -273,6 +274,14 @@ async def test_a_charge_has_the_cost_of_the_provider_that_served(
     await charge(bill, "complete", 200, Metered(Tokens(30, 0, 0, 5), False, {}, terms, False, 77))
     columns = "SELECT cost_nano, provider_cost_nano, reported_cost_nano FROM requests"
     assert query(desk.place.path, columns) == [(35, cost_nano, 77)]
+
+
+async def test_a_reply_without_a_usage_is_noted(desk: Desk) -> None:
+    bill = desk.take()
+    desk.call.provider = "alpha"
+    await charge(bill, "complete", 200, Metered(USED, estimated=True, unreported=True))
+    (noted,) = desk.call.gateway.missing_usages.list_latest()
+    assert (noted.provider, noted.model, noted.count) == ("alpha", "m", 1)
 
 
 async def test_a_void_has_no_cost(desk: Desk) -> None:
