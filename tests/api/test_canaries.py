@@ -10,8 +10,8 @@ import asyncio
 
 from gateway.cli.verbs import find_words
 from tests.support.chat import say
+from tests.support.process import GatewayProcess
 from tests.support.replies import completion, error_reply, json_reply, sse_start, text_chunks
-from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.upstream import End, Script
 
@@ -42,8 +42,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-async def test_no_command_shows_a_key(launch: Launch) -> None:
-    gateway = launch().gateway
+async def test_no_command_shows_a_key(gateway: GatewayProcess) -> None:
     lines = [line for line in COMMANDS if line.split()[0] in find_words()]  # extras have some
     for verb in await asyncio.gather(*(gateway.run(*line.split()) for line in lines)):
         assert verb.code == 0, verb.err

@@ -184,7 +184,7 @@ async def test_a_settlement_that_was_queued_is_not_queued_again() -> None:
     assert not scene.commit.done()
 
 
-LIVES = 100
+LIVES = 60
 
 
 def play(lives: int) -> Report:
@@ -205,7 +205,7 @@ def test_every_life_ends_once_and_settles_once() -> None:
 @pytest.mark.no_cover
 def test_all_endings_are_reached() -> None:
     reached: Counter[int] = Counter()
-    for _ in range(40):
+    for _ in range(70):
         reached += play(LIVES).rows
         if len(reached) == len(ENDINGS):
             return

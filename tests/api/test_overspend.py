@@ -39,7 +39,7 @@ from tests.support.formats import EXCHANGES, SERVICES
 from tests.support.records import make_call
 from tests.support.rows import each_row
 
-RUNS: Final = 50
+RUNS: Final = 20
 STEPS: Final = 60
 COMPLETE: Final = Verdict("complete", 200, Owed.USAGE, Last.REPLY)
 
