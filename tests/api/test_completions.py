@@ -24,7 +24,6 @@ from tests.support.replies import (
     stream_head,
     text_chunks,
 )
-from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.upstream import Script, Wait
@@ -45,23 +44,6 @@ async def test_large_stream_to_a_slow_reader_is_held_back(stage: Stage) -> None:
 
 
 PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]
-each_provider = each_row("provider", PROVIDERS)
-
-
-@each_provider
-@each_row("path", [MESSAGES, CHAT])
-async def test_stream_is_passed_on_as_it_comes(stage: Stage, provider: Provider, path: str) -> None:
-    """No event waits for the next one."""
-    go_on = asyncio.Event()
-    *events, last = provider.events(Content("Hello"))
-    head, tail = (map(chunked, part) for part in (events[:3], [*events[3:], last]))
-    stage.alpha.play([stream_head(), *head, Wait(go_on), *tail, LAST_CHUNK])
-    body = (ask if path == MESSAGES else say)(stage.fresh(provider.kind), stream=True)
-    async with stage.gateway.chatting(stage.key, body, path) as call:
-        await call.read_until(b"Hel")
-        go_on.set()
-        end = b"message_stop" if path == MESSAGES else b"[DONE]"
-        assert end in (await call.read_all()).body
 
 
 KEEP_ALIVE_SECONDS = 0.1
@@ -90,7 +72,10 @@ async def listen(call: Call, mark: bytes, first: asyncio.Event, second: asyncio.
 
 
 async def test_silent_streams_are_kept_alive(launch: Launch, stage: Stage) -> None:
-    """By pings to messages callers, before the first event too, and by comments to chat callers."""
+    """By pings to messages callers, before the first event too, and by comments to chat callers.
+
+    The first events come before the last ones are sent: none waits for the next.
+    """
     quiet = launch(server=f"comment_seconds = {KEEP_ALIVE_SECONDS}", kinds=QUIET)
     key = quiet.callers["rich"].key
 

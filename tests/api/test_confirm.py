@@ -49,6 +49,7 @@ REFUSALS: Final[dict[str, tuple[Refuse, int, str]]] = {
     "tokens": (lambda _: refuse_tokens("account", 9, 12, 30), 429, "rate_limit_exceeded"),
     "concurrency": (lambda _: refuse_concurrency("key", 3), 429, "rate_limit_exceeded"),
     "no ledger": (lambda _: LedgerUnavailable(), 503, "server_is_overloaded"),
+    "a fault": (lambda _: InternalError(), 500, "internal_error"),
 }
 CHANGING: Final = ("date", "request-id", "-reset", "-requests")
 """Parts of the names of headers that differ from reply to reply."""
@@ -105,13 +106,6 @@ async def test_what_is_not_confirmed_is_refused_as_a_hold_is(shared: Shared, nam
         (None, 0, status)
     }
     assert shared.scene.count_pending() == 0
-
-
-async def test_a_fault_of_the_ledger_is_no_refusal(shared: Shared) -> None:
-    shared.ledger.refuse_confirm = lambda _: InternalError()
-    assert (await shared.ask(*FORMS[0])).status == 500
-    shared.check_nothing_left()
-    assert shared.ledger.settled == []
 
 
 async def test_no_provider_is_asked_before_the_hold_is_in_force(shared: Shared) -> None:

@@ -81,7 +81,6 @@ async def crowd(
     ("worth", "said", "read"),
     [
         (2.5, "x" * 200, 100),
-        pytest.param(12.5, "x" * 200, 100, marks=pytest.mark.slow),
         (2.5, [{"type": "video", "video": {"url": "https://x/y.mp4"}}], 2_000_000),
     ],
 )

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from gateway.admin import keys
 from gateway.ledger.opening import open_books
-from tests.api.scene import CLOSED_SECONDS
 from tests.support.chat import check_error, say
 from tests.support.client import request
 from tests.support.process import CHAT
@@ -61,19 +60,6 @@ async def test_a_raised_limit_is_in_force_for_the_very_next_request(
     assert (await stage.chat(two, key=spare.key)).status == 200
     edit(models=None)
     assert (await stage.chat(one, key=spare.key)).status == 200
-
-
-async def test_concurrency_is_given_back_by_callers_who_leave(stage: Stage) -> None:
-    key = stage.callers["one-at-a-time"].key
-    model = stage.fresh("abort")
-    never = asyncio.Event()
-    stage.alpha.play([Wait(never)])
-    stage.alpha.always(json_reply(completion()))
-    async with stage.chatting(say(model, stream=True), key=key) as call:
-        exchange = await stage.alpha.wait_for(1)
-        call.reset()
-    await asyncio.wait_for(exchange.closed.wait(), CLOSED_SECONDS)
-    assert (await stage.chat(say(model), key=key)).status == 200
 
 
 async def test_beyond_max_in_flight_is_a_503(launch: Launch, stage: Stage) -> None:

@@ -90,16 +90,6 @@ def test_two_first_starts_on_one_database_make_accounts_once(
     assert not (tmp_path / "gateway.db").exists()
 
 
-def test_a_node_that_finds_an_account_makes_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in(monkeypatch, tmp_path / "shared.db")
-    with open_books(tmp_path / "shared.db", create=True) as books:
-        books.accounts.create("alice")
-    config = load(tmp_path, f'[storage]\nurl = "{URL}"\n[billing]\ndemo_credit = 5\n')
-    assert start_first(config, ADDRESS) is None
-
-
 @pytest.mark.parametrize(
     ("storage", "folder", "place"),
     [

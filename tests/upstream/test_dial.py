@@ -184,17 +184,6 @@ async def test_addresses_race_and_losers_are_closed(
 
 
 @on_each_loop
-async def test_a_race_that_is_cancelled_leaves_nothing(at: Places) -> None:
-    before = count_sockets()
-    dialer = make_dialer(at.black_hole, at.black_hole)
-    race = asyncio.get_running_loop().create_task(dialer.dial(Heard))
-    await until(lambda: count_sockets() == before + 2, "both to be tried")
-    race.cancel()
-    await asyncio.wait((race,))
-    assert race.cancelled()
-
-
-@on_each_loop
 async def test_a_race_may_be_cancelled_at_any_step(server: Server) -> None:
     """Also between the moment a connection is there and the moment it is handed over."""
     for steps in range(12):

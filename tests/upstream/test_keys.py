@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.base.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.config.records import KeySource
-from gateway.upstream.keys import REST_SECONDS, KeyRing, ProviderKey
+from gateway.upstream.keys import KeyRing, ProviderKey
 
 SECRETS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb", "sk-third-0123456789cccc")
 AFFINITIES: Final = tuple(f"key_{number:04}" for number in range(900))
@@ -59,12 +59,6 @@ def test_when_all_rest_the_one_that_rests_least_is_tried() -> None:
         ring.let_rest(key, key.secret, make_refusal(rest_seconds=seconds))
     assert ring.line_up("any") == [ring.keys[1]]
     assert [key.rest_seconds for key in ring.keys] == [30, 5, 60]
-
-
-def test_a_rest_without_a_time_has_ours() -> None:
-    ring = KeyRing("p", SECRETS)
-    ring.let_rest(ring.keys[0], ring.keys[0].secret, make_refusal())
-    assert ring.keys[0].rest_seconds == REST_SECONDS
 
 
 def test_what_is_not_the_keys_fault_lets_none_rest() -> None:
