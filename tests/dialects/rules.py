@@ -22,7 +22,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from pydantic import TypeAdapter
 
 from tests.dialects.chat.kit import DONE, MODEL, Json, Played, check_stream, read_chunks
-from tests.support.messages import EVENTS, MESSAGE_KEYS, USAGE_KEYS, check_events, check_keys
+from tests.support.messages import EVENTS, check_events, check_message
 
 
 def read_events(out: bytes) -> list[Json]:
@@ -232,11 +232,7 @@ def check_reply(caller: str, body: bytes) -> Json:
     if caller == "chat":
         ChatCompletion.model_validate(reply, strict=True)
     elif caller == "messages":
-        Message.model_validate(reply, strict=True)
-        assert set(reply) == MESSAGE_KEYS
-        assert set(reply["usage"]) == USAGE_KEYS
-        for block in reply["content"]:
-            check_keys(block)
+        check_message(reply)
     else:
         Response.model_validate(reply, strict=True)
         assert set(reply) == RESPONSE_KEYS

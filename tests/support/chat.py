@@ -32,7 +32,6 @@ TYPES: Final[Mapping[str | None, tuple[str, ...]]] = {
 }
 """The types that belong to codes; to all others belongs `invalid_request_error`."""
 WAITABLE: Final = frozenset({429, 503})
-COMPLETION_ID: Final = re.compile(r"chatcmpl-[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +149,7 @@ def read_stream(body: bytes, model: str, *, usage_asked: bool = False) -> Stream
     assert payloads[-1] == b"[DONE]"
     assert payloads.count(b"[DONE]") == 1
     chunks = [json.loads(payload) for payload in payloads[:-1]]
-    check_chunks(chunks, model)
-    for index in _choices_of(chunks):
-        _check_choice(chunks, index, finished=True)
-    _check_usage_chunks(chunks, usage_asked=usage_asked)
+    check_chunks(model, chunks, usage=usage_asked)
     return accumulate(chunks)
 
 
@@ -164,54 +160,48 @@ def read_broken_stream(body: bytes, model: str, code: str) -> StreamContent:
     assert set(last) == {"error"}
     check_error_object(last["error"])
     assert last["error"]["code"] == code
-    check_chunks(said, model)
-    for index in _choices_of(said):
-        _check_choice(said, index, finished=False)
+    check_chunks(model, said, usage=False, finished=False)
     return accumulate(said)
 
 
-def check_chunks(chunks: list[dict[str, Any]], model: str) -> None:
-    ids = {chunk["id"] for chunk in chunks}
-    assert len(ids) <= 1
-    for chunk in chunks:
-        assert COMPLETION_ID.fullmatch(chunk["id"])
-        assert chunk["object"] == "chat.completion.chunk"
-        assert chunk["model"] == model
-        assert isinstance(chunk["choices"], list)
+def check_chunks(
+    model: str, chunks: list[dict[str, Any]], *, usage: bool, finished: bool = True
+) -> None:
+    """Check chunks for schema, order and the model's name that the caller used.
+
+    The first chunk of each choice has the role and an empty content, the last one the finish reason
+    and an empty delta. Only a chunk without choices has the usage that the caller asked for.
+    """
+    assert len({one["id"] for one in chunks}) <= 1
+    for one in chunks:
+        assert re.fullmatch(r"chatcmpl-.+", one["id"])
+        assert one["object"] == "chat.completion.chunk"
+        assert one.get("model", model) == model
+        assert isinstance(one["choices"], list)
+    bare = [number for number, one in enumerate(chunks) if not one["choices"]]
+    assert bare in ([[], [len(chunks) - 1]] if usage else [[]])
+    assert all(isinstance(chunks[number]["usage"], dict) for number in bare)
+    assert not usage or all(one.get("usage") is None for one in chunks if one["choices"])
+    said = [one for each in chunks for one in each["choices"]]
+    for index in {one["index"] for one in said}:
+        _check_choice([one for one in said if one["index"] == index], finished=finished)
 
 
-def _choices_of(chunks: list[dict[str, Any]]) -> set[int]:
-    return {choice["index"] for chunk in chunks for choice in chunk["choices"]}
-
-
-def _check_choice(chunks: list[dict[str, Any]], index: int, *, finished: bool) -> None:
-    mine = [one for chunk in chunks for one in chunk["choices"] if one["index"] == index]
-    first, *later = mine
+def _check_choice(said: list[dict[str, Any]], *, finished: bool) -> None:
+    first, *later = said
     assert first["delta"]["role"] == "assistant"
     assert first["delta"]["content"] == ""
-    assert not first["delta"].get("tool_calls")
-    assert not first["delta"].get("reasoning_content")
+    carried = {key: value for key, value in first["delta"].items() if value not in (None, "", [])}
+    assert carried == {"role": "assistant"}
     assert first.get("finish_reason") is None
-    assert all("role" not in choice["delta"] for choice in later)
-    assert all(choice.get("finish_reason") is None for choice in later[:-1])
-    begun: set[int] = set()
-    for choice in later:
-        for call in choice["delta"].get("tool_calls") or []:
-            assert isinstance(call["index"], int)
-            assert call.get("type", "function") == "function"
-            assert call["index"] in begun or {"id", "type"} <= set(call)
-            begun.add(call["index"])
-    assert begun == set(range(len(begun)))
+    assert not any("role" in one["delta"] for one in later)
+    assert all(one.get("finish_reason") is None for one in said[:-1])
     if finished:
-        assert mine[-1]["delta"] == {}
-        assert isinstance(mine[-1]["finish_reason"], str)
-
-
-def _check_usage_chunks(chunks: list[dict[str, Any]], *, usage_asked: bool) -> None:
-    """Check that usage comes last, in a chunk without choices, and only to callers that asked."""
-    bare = [number for number, chunk in enumerate(chunks) if not chunk["choices"]]
-    if not usage_asked:
-        assert bare == []
-        return
-    assert bare in ([], [len(chunks) - 1])
-    assert all(bool(chunk.get("usage")) is not bool(chunk["choices"]) for chunk in chunks)
+        assert said[-1]["delta"] == {}
+        assert isinstance(said[-1]["finish_reason"], str)
+    calls = [call for one in said for call in one["delta"].get("tool_calls") or []]
+    seen: set[int] = set()
+    for call in calls:
+        assert type(call["index"]) is int
+        assert call["index"] in seen or call["type"]
+        seen.add(call["index"])

@@ -1,4 +1,4 @@
-"""The harness's own checks: rules of streams, the search for secrets, tables of rows."""
+"""The harness's own checks: the search for secrets, ports, tables of rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import process, replies
-from tests.support.chat import read_broken_stream, read_stream, split_events
+from tests.support import process
+from tests.support.chat import split_events
 from tests.support.process import GatewayProcess
 from tests.support.rows import each_row
 
@@ -31,50 +31,6 @@ def test_runs_beside_each_other_draw_other_ports(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv("GATEWAY_PORTS", first)
         drawn.append({*islice(process._shuffle_ports(), own)})
     assert len(set[int]().union(*drawn)) == sum(map(len, drawn)) == 3 * own
-
-
-GOOD = [chunk | {"model": "m", "usage": None} for chunk in replies.text_chunks(["Hel", "lo"])]
-
-
-def test_stream_rules_let_a_good_stream_pass() -> None:
-    body = b"".join(replies.sse(event) for event in GOOD) + replies.DONE
-    assert read_stream(body, "m").text == "Hello"
-
-
-BROKEN: dict[str, list[object]] = {
-    "model": [chunk | {"model": "other"} for chunk in GOOD],
-    "id": [*GOOD[:-1], GOOD[-1] | {"id": "chatcmpl-2"}],
-    "id shape": [chunk | {"id": "msg_1"} for chunk in GOOD],
-    "object": [GOOD[0] | {"object": "chat.completion.done"}, *GOOD[1:]],
-    "no role": [*GOOD[1:]],
-    "role twice": [GOOD[0], *GOOD],
-    "no finish": [*GOOD[:-1]],
-    "finish with content": [
-        *GOOD[:-1],
-        replies.chunk({"content": "x"}, finish="stop") | {"model": "m"},
-    ],
-    "usage chunk": [*GOOD, replies.chunk(None, usage=replies.USAGE) | {"model": "m"}],
-    "two lines": [*GOOD[:-1], b"event: x\n" + replies.sse(GOOD[-1])],
-    "done twice": [*GOOD, replies.DONE],
-    "unknown framing": [*GOOD, b"id: 7\n\n"],
-}
-
-
-@each_row("name", BROKEN)
-def test_stream_rules_catch(name: str) -> None:
-    body = b"".join(replies.sse(event) for event in BROKEN[name]) + replies.DONE
-    with pytest.raises((AssertionError, KeyError)):
-        read_stream(body, "m")
-
-
-def test_broken_stream_rules_want_an_error_and_no_end() -> None:
-    error = {"message": "gone", "type": "server_error", "param": None, "code": "upstream_error"}
-    body = b"".join(replies.sse(event) for event in [*GOOD[:-1], {"error": error}])
-    assert read_broken_stream(body, "m", "upstream_error").text == "Hello"
-    with pytest.raises((AssertionError, ValueError)):
-        read_broken_stream(body + replies.DONE, "m", "upstream_error")
-    with pytest.raises(AssertionError):
-        read_broken_stream(b"".join(replies.sse(event) for event in GOOD), "m", "upstream_error")
 
 
 def test_comments_stand_only_between_events() -> None:

@@ -1,8 +1,4 @@
-"""Helpers of the chat dialect's unit tests: chunks, streams, and the rules of a stream.
-
-`check_stream` does not use the gateway's code: it follows OpenAI's API reference and checks the
-caller's stream, whatever the provider sent.
-"""
+"""Helpers of the chat dialect's unit tests: chunks, streams, and the rules of a stream."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from gateway.base.money import NONE, Tokens
@@ -21,6 +18,7 @@ from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.exchanges import Exchange, feed_reply
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Reply, ReplyContext
+from tests.support.chat import check_chunks
 
 MODEL: Final = "our/model"
 INPUT_ESTIMATE: Final = 7
@@ -157,45 +155,8 @@ def read_chunks(out: bytes) -> list[Json]:
     return chunks
 
 
-def check_stream(chunks: list[Json], *, usage: bool, finished: bool = True) -> None:
-    """Check chunks for schema, order and the model's name that the caller used.
-
-    The first chunk of each choice has the role and an empty content, the last one the finish reason
-    and an empty delta. Only a chunk without choices has the usage that the caller asked for.
-    """
-    assert len({one["id"] for one in chunks}) <= 1
-    for one in chunks:
-        assert re.fullmatch(r"chatcmpl-.+", one["id"])
-        assert one["object"] == "chat.completion.chunk"
-        assert one.get("model", MODEL) == MODEL
-        assert isinstance(one["choices"], list)
-    bare = [number for number, one in enumerate(chunks) if not one["choices"]]
-    assert bare in ([[], [len(chunks) - 1]] if usage else [[]])
-    assert all(isinstance(chunks[number]["usage"], dict) for number in bare)
-    assert not usage or all(one.get("usage") is None for one in chunks if one["choices"])
-    said = [one for each in chunks for one in each["choices"]]
-    for index in {one["index"] for one in said}:
-        _check_choice([one for one in said if one["index"] == index], finished=finished)
-
-
-def _check_choice(said: list[Json], *, finished: bool) -> None:
-    first, *later = said
-    assert first["delta"]["role"] == "assistant"
-    assert first["delta"]["content"] == ""
-    carried = {key: value for key, value in first["delta"].items() if value not in (None, "", [])}
-    assert carried == {"role": "assistant"}
-    assert first.get("finish_reason") is None
-    assert not any("role" in one["delta"] for one in later)
-    assert all(one.get("finish_reason") is None for one in said[:-1])
-    if finished:
-        assert said[-1]["delta"] == {}
-        assert isinstance(said[-1]["finish_reason"], str)
-    calls = [call for one in said for call in one["delta"].get("tool_calls") or []]
-    seen: set[int] = set()
-    for call in calls:
-        assert type(call["index"]) is int
-        assert call["index"] in seen or call["type"]
-        seen.add(call["index"])
+check_stream: Final = partial(check_chunks, MODEL)
+"""Checks a caller's chunks, by the rules that do not use the gateway's code."""
 
 
 USAGE: Final[Json] = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
