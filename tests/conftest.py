@@ -195,14 +195,11 @@ def launch(tmp_path: Path, places: config.Places) -> Iterator[Launch]:
         *,
         seeds: tuple[Seed, ...] = (Seed("rich"),),
         kinds: dict[str, config.Kind] | None = None,
-        server: str = "",
-        billing: str = "",
-        limits: str = config.NO_LIMITS,
+        **tables: str,
     ) -> Running:
         folder = tmp_path / f"gateway-{len(started)}"
         folder.mkdir()
         chosen = kinds or {"plain": config.Kind(("alpha",), 4)}
-        tables = {"server": server, "billing": billing, "limits": limits}
         one = runs.start(folder, places, seeds=seeds, kinds=chosen, **tables)
         started.append(one)
         return one

@@ -217,10 +217,7 @@ class GatewayProcess:
     async def run_apart(self, *words: str) -> Answer:
         """Run a command in a process of its own, as one must that might serve."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "gateway",
-            *words,
+            *(sys.executable, "-m", "gateway", *words),
             cwd=ROOT,
             env=self.environment,
             stdin=asyncio.subprocess.DEVNULL,

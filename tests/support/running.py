@@ -40,16 +40,14 @@ class Running:
 
 
 class Launch(Protocol):
-    """Starts a gateway with special settings; after the test, stops it and checks its books."""
+    """Starts a gateway with special settings, such as `server`; after the test, stops it and checks its books."""
 
     def __call__(
         self,
         *,
         seeds: tuple[Seed, ...] = ...,
         kinds: dict[str, config.Kind] | None = None,
-        server: str = "",
-        billing: str = "",
-        limits: str = ...,
+        **tables: str,
     ) -> Running: ...
 
 
@@ -59,23 +57,12 @@ def start(
     *,
     seeds: tuple[Seed, ...],
     kinds: dict[str, config.Kind],
-    server: str = "",
-    billing: str = "",
-    limits: str = config.NO_LIMITS,
-    extras: str = config.QUIET,
     module: str = "gateway",
+    **tables: str,
 ) -> Running:
-    """Write configuration and accounts into the folder and start a gateway."""
+    """Write configuration and accounts into the folder and start a gateway; `tables` are for `write_config`."""
     process = GatewayProcess(folder, free_port(), module=module)
-    text = config.write_config(
-        places,
-        port=process.port,
-        kinds=kinds,
-        server=server,
-        billing=billing,
-        limits=limits,
-        extras=extras,
-    )
+    text = config.write_config(places, port=process.port, kinds=kinds, **tables)
     process.config.write_text(text, encoding="utf-8")
     callers = seed.seed(process.database, seeds)
     process.canaries += [caller.key.encode() for caller in callers.values()]

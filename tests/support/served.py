@@ -181,7 +181,7 @@ async def open_served(folder: Path, **prepared: Any) -> AsyncIterator[Served]:
         async with contextlib.AsyncExitStack() as stack:
             ledger = await stack.enter_async_context(open_ledger(config.storage.location))
             gateway = make_gateway(config, ledger)
-            stack.callback(_close, gateway)
+            stack.callback(gateway.close)
             runner = web.AppRunner(make_app(gateway), access_log=None, auto_decompress=False)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
@@ -258,7 +258,3 @@ def _make_client() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=50)
     )
-
-
-def _close(gateway: Gateway) -> None:
-    gateway.close()
