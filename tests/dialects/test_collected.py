@@ -6,7 +6,7 @@ import pytest
 
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens
-from gateway.dialects.exchanges import MAX_REPLY_BYTES, feed_reply, looks_like_json, refuse_large
+from gateway.dialects.exchanges import MAX_REPLY_BYTES, feed_reply, refuse_large
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.sse import BOM
 from tests.dialects.chat.kit import DONE, INPUT_ESTIMATE, Played, check_stream, dump, make_context
@@ -22,12 +22,12 @@ REPLY = dump(
         "created": 1,
         "model": "theirs",
         "choices": [
+            {"index": 1, "message": {"role": "assistant", "content": ""}, "finish_reason": "stop"},
             {
                 "index": 0,
                 "message": {"role": "assistant", "content": "Hällo", "tool_calls": [CALL]},
                 "finish_reason": "tool_calls",
             },
-            {"index": 1, "message": {"role": "assistant", "content": ""}, "finish_reason": "stop"},
         ],
         "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
     }
@@ -101,16 +101,3 @@ def test_a_reply_too_large_to_deliver_is_owed_unless_it_is_a_page() -> None:
 def test_less_is_replayed_where_it_is_translated() -> None:
     assert EXCHANGES["chat"]["chat"].most_replayed_bytes == MAX_REPLY_BYTES
     assert EXCHANGES["chat"]["messages"].most_replayed_bytes == 8 << 20
-
-
-@each_row(
-    "body",
-    [b"{", b"[", b" \r\n\n\t{", b'[{"error":1}]', BOM + b"{", BOM[2:] + b"{", b"\n" + BOM + b"\n["],
-)
-def test_json_is_recognised_by_its_first_byte(body: bytes) -> None:
-    assert looks_like_json(body)
-
-
-@each_row("body", [b"", b"\n\n", b"data: {}", b": c\n\n", b"event: x", BOM, BOM + b"data: {}"])
-def test_streams_are_not_taken_for_json(body: bytes) -> None:
-    assert not looks_like_json(body)

@@ -12,7 +12,6 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.wire.base import ListedModel
 from gateway.dialects.wire.records import Target
 from gateway.extension import find_dialects
 from tests import streams
@@ -99,28 +98,6 @@ def test_services_refuse_tools_and_conversations(name: str, own: str) -> None:
 
 def test_the_names_of_dialects_are_known_without_importing_them() -> None:
     assert find_dialects().keys() == UPSTREAMS.keys()
-
-
-CALLER = CALLERS["chat"]
-
-
-def test_errors_are_in_one_envelope() -> None:
-    body = CALLER.render_error(BadRequest("m", param="p", code="c"), "request-1")
-    error = {"message": "m", "type": "invalid_request_error", "param": "p", "code": "c"}
-    assert json.loads(body) == {"error": error}
-    for name in CALLERS.keys() & {"chat", "responses"}:
-        assert CALLERS[name].render_error(BadRequest("m", param="p", code="c"), "r") == body
-
-
-def test_models_are_a_list_without_pages() -> None:
-    shown = {"id": "m", "object": "model", "created": 1, "owned_by": "us", "kind": "chat"}
-    listed = CALLER.list_models([ListedModel("m", "chat", "us", 1, 2, 3)], {})
-    assert listed == {"object": "list", "data": [shown]}
-
-
-def test_headers_name_the_request_and_the_limits() -> None:
-    assert CALLER.reply_headers("r") == {"x-request-id": "r"}
-    assert CALLER.limit_headers([], 0) == {}
 
 
 @each_row(

@@ -95,15 +95,6 @@ def test_no_estimate_is_above_the_limit() -> None:
     assert hear(said, oversized, context=bound(10)).tokens.output == 10
 
 
-def test_an_oversized_event_is_no_text_and_beats_no_report() -> None:
-    picture = chunk(choice({"images": ["A" * (2 << 20)]}))
-    told = events(chunk(role()), picture, chunk(stop()), chunk(usage=USAGE)) + DONE
-    heard = hear(told)
-    assert (heard.complete, heard.tokens, heard.estimated) == (True, Tokens(9, output=3), False)
-    unfinished = hear(events(chunk(role()), picture))
-    assert unfinished.tokens.output == 1600
-
-
 @each_row("caller", ["chat", "messages"])
 def test_a_page_is_no_stream(caller: str) -> None:
     """It begins like no event, so nothing of it is passed on, and nothing is owed."""
@@ -149,6 +140,7 @@ def test_a_first_event_that_is_oversized_begins_a_stream(begin: bytes) -> None:
     heard = hear(*slice_up(begin, said, event(chunk(usage=USAGE)), DONE))
     assert (heard.complete, heard.failure) == (True, None)
     assert (heard.tokens, heard.estimated) == (Tokens(9, output=3), False)
+    assert hear(*slice_up(begin, said)).tokens.output == 1600, "without a report"
 
 
 def test_the_end_of_an_oversized_event_is_read() -> None:

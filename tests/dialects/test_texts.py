@@ -1,14 +1,15 @@
-"""Translated streams whose texts are read by a template say and cost the same as without one."""
+"""Streams whose texts are read by a template say and cost the same as without one, whoever calls."""
 
 from __future__ import annotations
 
+import json
 import random
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 
 from gateway.dialects.translate import first_choice
-from gateway.dialects.wire.stream import TranslatedStream
 from tests.dialects.chat.kit import DONE, Played, make_context, make_dice, play, random_slices
 from tests.support.formats import EXCHANGES
 from tests.support.fuzz import ALL_EXAMPLES
@@ -20,10 +21,20 @@ PAIRS: Final = [
     (caller, upstream)
     for upstream in ("chat", "messages")
     for caller in EXCHANGES
-    if caller != upstream and upstream in EXCHANGES[caller]
+    if upstream in EXCHANGES[caller]
 ]
 TIMES: Final = 1500 if ALL_EXAMPLES else 300
-TEXTS: Final = (*("a", " word", "", "é", "\\u00e9", '\\n\\"', "\\ud83d", "\\ude00", "😀"), "\udcff")
+TEXTS: Final = (
+    *("a", " word", "", "é", "\\u00e9", '\\n\\"', "\\ud83d", "\\ude00", "😀", "\udcff"),
+    *(
+        "\\u2028",
+        "\x7f",
+        "data: [DONE]\\n\\n",
+        '\\"model\\":\\"theirs\\"',
+        '{\\"usage\\":{}}',
+        "\\u0000probe",
+    ),
+)
 _CHUNK: Final = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[%s]}'
 CHOICES: Final = (
     *('{"index":0,"delta":{"content":"%s"},"finish_reason":null}',) * 6,
@@ -46,14 +57,28 @@ CHOICES: Final = (
         '{"index":0,"delta":{"tool_calls":[{"index":1,"id":"j","function":{"name":"g","arguments":""}}]},'
         '"finish_reason":null}'
     ),
+    (
+        '{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%s"}},'
+        '{"id":"c","function":{"arguments":"%s"}}]},"finish_reason":null}'
+    ),
+    '{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"%s"}}]},"finish_reason":null}',
+    '{"index":0,"delta":{"content":"%s","function_call":{"arguments":"%s"}},"finish_reason":null}',
+    '{"index":0,"delta":{"content":"%s","own":{"model":"m","id":"c"}},"finish_reason":null}',
+    '{"delta":{"content":"%s"},"index":1}',
+    '{"index":1,"delta":null,"finish_reason":"stop"}',
     '{"index":0,"delta":{"content":"%s"},"finish_reason":"stop"}',
 )
+TEXT: Final = _CHUNK % CHOICES[0]
 _DELTA: Final = '{"type":"content_block_delta","index":0,"delta":%s}'
 _START: Final = '{"type":"content_block_start","index":0,"content_block":%s}'
 EVENTS: Final[dict[str, tuple[str, ...]]] = {
     "chat": (
         *(_CHUNK % one for one in CHOICES),
         _CHUNK.replace("}", ',"usage":{"prompt_tokens":3,"completion_tokens":4}}') % CHOICES[0],
+        TEXT[:-1] + ',"usage":null,"obfuscation":"%s"}',
+        TEXT.replace('"model":"m"', '"model":"q\\""'),
+        TEXT.replace('"id":"c"', '"id":"5319"'),
+        TEXT.replace('"chat.completion.chunk"', "null"),
         '{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":9}}',
     ),
     "messages": (
@@ -68,6 +93,8 @@ EVENTS: Final[dict[str, tuple[str, ...]]] = {
         '{"type":"content_block_stop","index":0}',
         '{"type":"ping"}',
         '{"type":"content_block_note","index":0,"delta":{"type":"text_delta","text":"%s"}}',
+        '{"type":"content_block_delta","index":0,"delta":{"text":"%s","thinking":"%s"}}',
+        '{"type":"content_block_delta","delta":7}',
         '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}',
     ),
 }
@@ -78,10 +105,8 @@ BEGIN: Final = {
 END: Final = {"chat": DONE, "messages": b'data: {"type":"message_stop"}\n\n'}
 
 
-def open_stream(caller: str, upstream: str) -> TranslatedStream:
-    stream = EXCHANGES[caller][upstream].open_stream(make_context(usage=True))
-    assert isinstance(stream, TranslatedStream)
-    return stream
+def open_stream(caller: str, upstream: str) -> Any:
+    return EXCHANGES[caller][upstream].open_stream(make_context(usage=True, n=2))
 
 
 def frame(events: list[str], upstream: str) -> bytes:
@@ -109,6 +134,15 @@ def play_plainly(caller: str, upstream: str, body: bytes) -> Played:
     return play(stream, [body])
 
 
+def tell(caller: str, upstream: str, played: Played) -> tuple[Played, list[Any]]:
+    """Read the events between equal dialects: those that are repaired may lose escapes of ASCII."""
+    if caller != upstream:
+        return played, []
+    lines = (one for one in played.out.splitlines() if one.startswith(b"data: {"))
+    events = [json.loads(one[6:].decode("utf-8", "replace")) for one in lines]
+    return replace(played, out=b""), events
+
+
 @pytest.mark.hypothesis
 @each_row(("caller", "upstream"), PAIRS)
 def test_texts_say_and_cost_the_same(caller: str, upstream: str) -> None:
@@ -117,10 +151,11 @@ def test_texts_say_and_cost_the_same(caller: str, upstream: str) -> None:
         events = draw_events(upstream, dice)
         body = frame(events, upstream)
         played = play(open_stream(caller, upstream), random_slices(body, dice))
-        assert played == play_plainly(caller, upstream, body), events
+        expected = play_plainly(caller, upstream, body)
+        assert tell(caller, upstream, played) == tell(caller, upstream, expected), events
 
 
-@each_row("caller", [caller for caller, upstream in PAIRS if upstream == "chat"])
+@each_row("caller", [one for one in EXCHANGES if one != "chat"])
 def test_a_reply_that_grows_too_large_costs_the_same(
     monkeypatch: pytest.MonkeyPatch, caller: str
 ) -> None:

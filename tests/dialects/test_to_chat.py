@@ -35,12 +35,12 @@ from tests.dialects.chat.kit import (
     text,
 )
 from tests.dialects.rules import add_up
+from tests.support.content import Content, ToolCall, of_message, of_response
 from tests.support.formats import EXCHANGES
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
 each_caller = each_row("caller", [one for one in EXCHANGES if one != "chat"])
-SAID_A: Final = ("text", "a")
 
 
 def open_stream(caller: str) -> Pipeline:
@@ -51,31 +51,9 @@ def hear(caller: str, data: bytes) -> Played:
     return play(open_stream(caller), [data])
 
 
-def read_whole(caller: str, played: Played) -> Json:
-    """Return the reply that a stream adds up to; it must be complete and keep all rules."""
-    return add_up(caller, played)
-
-
-def list_facts(reply: Json) -> list[Any]:
-    """List what a reply of either dialect says, in order; ids that the gateway made are `made`."""
-    facts: list[Any] = []
-    for one in reply.get("output") or reply.get("content") or []:
-        match one:
-            case {"type": "thinking", "thinking": said} | {"summary": [{"text": said}]}:
-                facts.append(("reasoning", said))
-            case {"type": "text", "text": said}:
-                facts.append(("text", said))
-            case {"type": "message", "content": parts}:
-                facts.append(("text", "".join(part.get("text", part.get("refusal")) for part in parts)))  # fmt: skip
-            case {"type": "tool_use", "id": identity, "name": name, "input": given}:
-                facts.append(("call", identity, name, given))
-            case _:
-                given = json.loads(one["arguments"])
-                facts.append(("call", one["call_id"], one["name"], given))
-    return [
-        (kind, "made", *rest) if kind == "call" and "request-1" in first else (kind, first, *rest)
-        for kind, first, *rest in facts
-    ]
+def read_whole(caller: str, played: Played) -> Content:
+    """Return what a stream adds up to; it must be complete and keep all rules."""
+    return {"messages": of_message, "responses": of_response}[caller](add_up(caller, played))
 
 
 PLAIN: Final = stream(text("a"))
@@ -109,7 +87,7 @@ PLAIN: Final = stream(text("a"))
 def test_whatever_the_framing_the_reply_is_the_same(caller: str, data: bytes) -> None:
     for pieces in ([data], each_byte(data)):
         played = play(open_stream(caller), pieces)
-        assert list_facts(read_whole(caller, played)) == [SAID_A]
+        assert read_whole(caller, played).text == "a"
         assert played.tokens == REPORTED
 
 
@@ -128,12 +106,12 @@ objects = st.dictionaries(words, words | st.integers(-9, 9) | st.none(), max_siz
 
 
 @st.composite
-def scripts(draw: st.DrawFn) -> tuple[list[Json], list[Any]]:
+def scripts(draw: st.DrawFn) -> tuple[list[Json], list[ToolCall]]:
     """Mix text, reasoning and calls of a stream at random; return the choices and the calls."""
-    given = [("call", f"c{at}", f"f{at}", draw(objects)) for at in range(draw(st.integers(0, 4)))]
+    given = [ToolCall(f"c{at}", f"f{at}", draw(objects)) for at in range(draw(st.integers(0, 4)))]
     queues: list[list[Json]] = []
-    for position, (*_, value) in enumerate(given):
-        written = json.dumps(value, ensure_ascii=draw(st.booleans()))
+    for position, called in enumerate(given):
+        written = json.dumps(called.arguments, ensure_ascii=draw(st.booleans()))
         cuts = sorted(draw(st.sets(st.integers(0, len(written)), max_size=4)))
         pieces = [written[a:b] for a, b in itertools.pairwise([0, *cuts, len(written)])]
         queues.append([begin(position), *(fragment(position, piece) for piece in pieces)])
@@ -150,14 +128,13 @@ def scripts(draw: st.DrawFn) -> tuple[list[Json], list[Any]]:
 def test_any_mixture_keeps_text_reasoning_and_calls(caller: str) -> None:
     @fuzz(150)
     @given(scripts(), st.randoms(use_true_random=False))
-    def mix(script: tuple[list[Json], list[Any]], dice: Any) -> None:
+    def mix(script: tuple[list[Json], list[ToolCall]], dice: Any) -> None:
         choices, calls = script
         played = play(open_stream(caller), random_slices(stream(*choices), dice))
-        facts = list_facts(read_whole(caller, played))
-        for kind, key in (("text", "content"), ("reasoning", "reasoning_content")):
-            said = "".join(one["delta"].get(key, "") for one in choices)
-            assert "".join(fact[1] for fact in facts if fact[0] == kind) == said
-        assert [fact for fact in facts if fact[0] == "call"] == calls
+        told = read_whole(caller, played)
+        for said, key in ((told.text, "content"), (told.thinking, "reasoning_content")):
+            assert said == "".join(one["delta"].get(key, "") for one in choices)
+        assert told.calls == calls
         assert played.tokens == REPORTED
 
     mix()

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.wire.records import Target
 from tests.dialects.chat.kit import dump
 from tests.support.formats import CALLERS, EXCHANGES
-from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
 USER = {"role": "user", "content": "Hi"}
@@ -86,39 +82,3 @@ def test_depth_that_can_be_read_but_not_written_is_refused_too(depth: int) -> No
     request = CALLERS["chat"].parse_request(deep)
     with pytest.raises(BadRequest, match="nested too deeply"):
         EXCHANGES["chat"]["chat"].write_request(request, Target("u"))
-
-
-FIELDS = ("model", "messages", "stream", "stream_options", "max_tokens", "n", "stop", "tools")
-near = st.fixed_dictionaries(
-    {}, optional={name: json_values | st.sampled_from(["m", True, [USER], 3]) for name in FIELDS}
-)
-near_messages = st.builds(
-    body,
-    messages=st.lists(
-        st.dictionaries(
-            st.sampled_from(["role", "content", "tool_calls"]),
-            json_values | st.sampled_from(["user", "assistant", [{"type": "text", "text": "x"}]]),
-        ),
-        max_size=3,
-    ),
-)
-
-
-@fuzz(120)
-@given(st.binary(max_size=60) | json_values.map(dump) | near.map(dump) | near_messages.map(dump))
-def test_no_bytes_raise_anything_but_bad_request(data: bytes) -> None:
-    try:
-        request = CALLERS["chat"].parse_request(data)
-        sent = json.loads(EXCHANGES["chat"]["chat"].write_request(request, Target("u")).data)
-    except BadRequest:
-        return
-    assert sent["model"] == "u"
-    assert request.file_tokens >= 0
-    assert request.n >= 1
-
-
-@fuzz(100)
-@given(st.integers(0, len(LEAST)), st.binary(max_size=3), st.integers(0, 3))
-def test_no_damage_to_a_valid_body_raises_anything_else(at: int, put: bytes, cut: int) -> None:
-    with contextlib.suppress(BadRequest):
-        CALLERS["chat"].parse_request(LEAST[:at] + put + LEAST[at + cut :])

@@ -130,13 +130,6 @@ def test_a_model_that_is_missing_is_not_invented(place: str) -> None:
     assert send(body + DONE).out == ours(body + DONE)
 
 
-@each_row("depth", [300, 1000])
-def test_a_deeply_nested_event_is_no_fault_of_ours(depth: int) -> None:
-    deep = b'data: {"choices":[{"index":0,"delta":{"content":"a","x":' + b"[" * depth + b"]" * depth
-    played = play(ChatStream(make_context()), [BEGIN + deep + b"}}]}\n\n" + END + DONE])
-    assert played.complete or played.failure
-
-
 def read(*chunks: Json, n: int = 1) -> ChatReader:
     reader = ChatReader(make_context(n=n))
     for one in chunks:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.history import may_think, read_arguments, wrap_arguments
 from gateway.dialects.wire.base import ListedModel
 from tests.support.formats import CALLERS
-from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
@@ -33,18 +29,6 @@ def dump(value: Any) -> bytes:
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):
         MESSAGES.parse_request(data)
-
-
-@fuzz(150)
-@given(
-    st.dictionaries(
-        st.sampled_from(["messages", "system", "tools", "max_tokens", "stop_sequences", "top_k"]),
-        json_values | st.lists(st.dictionaries(st.sampled_from(["role", "content", "type", "text", "input"]), json_values), max_size=3),
-    )
-)  # fmt: skip
-def test_no_json_breaks_the_validation(fields: Json) -> None:
-    with contextlib.suppress(BadRequest):
-        MESSAGES.parse_request(dump({"model": "m", **fields}))
 
 
 MODELS: Final = [ListedModel(f"m{n}", "chat", "us", 0, 10, 20) for n in range(25)]

@@ -5,23 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from gateway.base.money import Tokens
 from gateway.dialects.messages.stream import STOP, MessagesStream
-from tests.dialects.chat.kit import (
-    DONE,
-    MODEL,
-    Played,
-    each_byte,
-    make_context,
-    play,
-    random_slices,
-)
+from tests.dialects.chat.kit import DONE, MODEL, Played, each_byte, make_context, play
 from tests.dialects.messages.kit import PING as PING_EVENT
-from tests.dialects.messages.kit import argue, close, delta, finish, frame, open_block, say, start
-from tests.support.fuzz import fuzz
+from tests.dialects.messages.kit import close, finish, frame, open_block, say, start
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
@@ -149,32 +137,3 @@ def test_a_missing_message_stop_is_made_up_for() -> None:
         assert (played.out, played.complete) == (ours(WHOLE), True)
     for body in (b"", BEGIN, BEGIN + WORDS, (BEGIN + WORDS + END)[:-4], END):
         assert not send(body).complete
-
-
-# The meter
-
-
-# Templates
-
-
-texts = st.sampled_from(
-    ["", "a", "é", '"', "\\", "\n", "\x00probe\x00", '"text":"x"', "data: {}\n\n"]
-)
-pieces = st.one_of(
-    st.builds(say, texts, st.integers(0, 1)),
-    st.builds(lambda text: delta(0, "thinking", thinking=text), texts),
-    st.builds(lambda text: argue(text, 1), texts),
-    st.builds(lambda text: {**say(text), "extra": {"text": text}}, texts),
-    st.builds(lambda text: {"type": "content_block_delta", "index": 0, "delta": {"text": text, "thinking": text}}, texts),
-    st.sampled_from([PING_EVENT, close(), finish(output_tokens=3), {"type": "content_block_delta", "delta": 7}]),
-)  # fmt: skip
-
-
-@fuzz(150)
-@given(st.lists(pieces, max_size=8), st.randoms(use_true_random=False))
-def test_parsing_everything_gives_the_same_bytes(events: list[Json], dice: Any) -> None:
-    body = BEGIN + b"".join(frame(event) * 3 for event in events) + END + STOP
-    slow = play(open_stream(learning=False), [body])
-    assert play(open_stream(), [body]) == slow
-    assert play(open_stream(), random_slices(body, dice)) == slow
-    assert slow.out == ours(body)

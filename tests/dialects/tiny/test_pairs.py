@@ -15,7 +15,6 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 
 from gateway import extension
@@ -30,9 +29,9 @@ from tests.dialects.tiny.dialect import BYE, ROLES
 from tests.ledger.kit import query
 from tests.support.accumulated import accumulate
 from tests.support.chat import Used
-from tests.support.content import Content, of_chat, of_completion, of_events, of_message
-from tests.support.messages import halve, read_events
-from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER
+from tests.support.content import Content, of_chat, of_completion
+from tests.support.messages import halve
+from tests.support.pairs import CHAT_PROVIDER
 from tests.support.replies import error_reply, http, json_reply, sse_reply
 from tests.support.rows import each_row
 from tests.support.seed import Seed, seed
@@ -41,25 +40,18 @@ from tests.support.upstream import Script, ScriptedUpstream, listen, port_of, se
 
 Json = dict[str, Any]
 
-NAMES: Final = ("chat", "messages", "tiny")
+PAIRS: Final = [("tiny", "tiny"), ("tiny", "chat"), ("chat", "tiny")]
+"""Others are made of these by the extra `pairs`, whose tests have them."""
 COMPOSES: Final = "pairs" in find_extras()
-SERVED: Final = [
-    pair
-    for pair in itertools.product(NAMES, NAMES)
-    if COMPOSES or set(pair) != {"messages", "tiny"}  # it is translated to chat and back alone
-]
-PAIRS: Final = [pair for pair in SERVED if "tiny" in pair]
-"""The others are those of `tests/dialects/test_provider_streams.py`."""
 SAID: Final = [Content("Hello, Wörld! 🎉"), Content("Once upon a", finish="length"), Content("")]
 TALK: Final = [("rule", "Be brief."), ("me", "Hi!"), ("you", "Hello"), ("me", "Grüße?")]
 MESSAGES: Final = [{"role": ROLES[speaker], "content": words} for speaker, words in TALK]
 USAGE: Final = {"include_usage": True}
 ASK: Final[dict[str, Json]] = {
     "chat": {"model": MODEL, "messages": MESSAGES, "max_tokens": 50, "stream_options": USAGE},
-    "messages": {"model": MODEL, "system": TALK[0][1], "messages": MESSAGES[1:], "max_tokens": 50},
     "tiny": {"to": MODEL, "lines": TALK, "most": 50},
 }
-FLAG: Final = {"chat": "stream", "messages": "stream", "tiny": "flow"}
+FLAG: Final = {"chat": "stream", "tiny": "flow"}
 """The field that asks for a stream."""
 ENDS: Final = {"stop": "done", "length": "cut"}
 FINISH: Final = {"done": "stop", "cut": "length"}
@@ -81,11 +73,7 @@ class TinyProvider:
         return {"end": ENDS[told.finish or "stop"], "used": used}
 
 
-PROVIDERS: Final[Any] = {
-    "chat": CHAT_PROVIDER,
-    "messages": MESSAGES_PROVIDER,
-    "tiny": TinyProvider(),
-}
+PROVIDERS: Final[Any] = {"chat": CHAT_PROVIDER, "tiny": TinyProvider()}
 
 
 def read_tiny(body: bytes) -> Content:
@@ -105,12 +93,10 @@ def hear_tiny(stream: bytes) -> Content:
 
 READ: Final[dict[str, Callable[[bytes], Content]]] = {
     "chat": lambda body: of_completion(ChatCompletion.model_validate_json(body).model_dump()),
-    "messages": lambda body: of_message(Message.model_validate_json(body).model_dump()),
     "tiny": read_tiny,
 }
 HEAR: Final[dict[str, Callable[[bytes], Content]]] = {
     "chat": lambda stream: of_chat(accumulate(read_chunks(stream.removesuffix(DONE)))),
-    "messages": lambda stream: of_events(read_events(stream)),
     "tiny": hear_tiny,
 }
 
@@ -143,7 +129,7 @@ def test_every_pair_is_served_and_only_unequal_ones_translate(formats: Formats) 
     if COMPOSES:
         assert all(served.keys() == formats.upstreams.keys() for served in exchanges.values())
     assert COMPOSES == ("tiny" in exchanges["messages"]) == ("messages" in exchanges["tiny"])
-    for caller, upstream in SERVED:
+    for caller, upstream in PAIRS:
         exchange = exchanges[caller][upstream]
         assert (exchange.caller.name, exchange.upstream.name) == (caller, upstream)
         assert (exchange.translation is None) == (caller == upstream)
@@ -224,36 +210,27 @@ async def test_replies_and_streams_say_the_same_and_are_charged(
 
 
 async def test_errors_speak_tiny(tmp_path: Path) -> None:
-    """Ours and the provider's, as a reply and in a stream; none is charged."""
+    """Ours and the provider's, as a reply and in a stream; none is charged. Shared paths tell by its header."""
+    begun = b"".join(CHAT_PROVIDER.events(SAID[0])[:3])
     async with serve(tmp_path, "chat") as scene:
         bad = await scene.send("POST", "/tiny", json={"to": MODEL})
         unknown = await scene.send("POST", "/tiny", json={**ASK["tiny"], "to": "no/such"})
         missing = await scene.send("GET", "/tiny/more")
         stranger = await scene.send("POST", "/tiny", headers={"Authorization": "Bearer x"})
+        shared = await scene.send("GET", "/no/such", headers={"x-tiny": "1"})
         scene.vendor.play(error_reply(500), error_reply(500))
         failed = [await scene.ask("tiny", stream=stream) for stream in (False, True)]
-        replies = [bad, unknown, missing, stranger, *failed]
-        assert [status for status, _ in replies] == [400, 400, 404, 401, 502, 502]
-        assert [list(json.loads(body)) for _, body in replies] == [["oops", "request"]] * 6
+        replies = [bad, unknown, missing, stranger, shared, *failed]
+        assert [status for status, _ in replies] == [400, 400, 404, 401, 404, 502, 502]
+        assert [list(json.loads(body)) for _, body in replies] == [["oops", "request"]] * 7
         assert not any(scene.charges_nano)
-
-
-async def test_a_stream_that_fails_ends_in_a_tiny_error(tmp_path: Path) -> None:
-    begun = b"".join(CHAT_PROVIDER.events(SAID[0])[:3])
-    async with serve(tmp_path, "chat") as scene:
         data = begun + CHAT_PROVIDER.error_event("said upstream")
         scene.vendor.play([http(data, content_type="text/event-stream")])
         status, body = await scene.ask("tiny", stream=True)
         *_, last = body.split(b"\n\n")[:-1]
         assert (status, json.loads(last.removeprefix(b"data: "))["oops"]) == (200, "said upstream")
         assert b'"bye"' not in body
-
-
-async def test_shared_paths_know_a_tiny_caller_by_its_header(tmp_path: Path) -> None:
-    async with serve(tmp_path, "chat") as scene:
         _, listed = await scene.send("GET", "/models", headers={"x-tiny": "1"})
         assert json.loads(listed) == {"all": [{"to": MODEL}]}
-        _, refused = await scene.send("GET", "/no/such", headers={"x-tiny": "1"})
-        assert "oops" in json.loads(refused)
         _, others = await scene.send("GET", "/models")
         assert json.loads(others)["object"] == "list"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
 from importlib import import_module
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pytest
 from openai.types.chat.completion_create_params import (
     CompletionCreateParamsNonStreaming,
     CompletionCreateParamsStreaming,
 )
-from pydantic import BaseModel, Field
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.wire.records import CompletionRequest, Target
 from tests.dialects.chat.kit import make_context
-from tests.dialects.plain import adapt_as_the_sdk
 from tests.support.formats import CALLERS, EXCHANGES, TRANSLATIONS
 from tests.support.messages import make_message
 from tests.support.rows import each_row
@@ -74,30 +71,6 @@ def test_request_that_cannot_be_written_is_refused() -> None:
     request = read_request(tools=[{"type": "function", "function": function}])
     with pytest.raises(BadRequest, match="nested too deeply"):
         EXCHANGES["chat"]["messages"].write_request(request, Target("theirs"))
-
-
-class Color(Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Line(BaseModel):
-    text: str = Field(pattern="^a", min_length=1, max_length=9, description="A line.")
-    number: int = Field(ge=1, lt=9, multiple_of=2)
-    color: Color
-    kind: Literal["a"] = "a"
-
-
-class Page(BaseModel):
-    """A page."""
-
-    lines: list[Line] = Field(min_length=1)
-    notes: dict[str, int] = {}
-    next: Page | None = None
-
-
-def test_the_schema_of_a_model_is_adapted_as_the_sdk_does() -> None:
-    assert adapt_as_the_sdk(Page.model_json_schema())
 
 
 def test_broken_text_of_the_upstream_passes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 import orjson
 import pytest
@@ -15,21 +15,14 @@ from gateway.dialects.wire.billed import BILLED
 from gateway.dialects.wire.fields import Fields
 from gateway.dialects.wire.names import fold
 from gateway.dialects.wire.records import Target
+from tests.dialects.test_requests import LEAST as BODIES
 from tests.support.formats import COUNTERS, EVERY_CALLER, EXCHANGES, SERVICES
 from tests.support.rows import each_row
 
 FIELDS: Final[dict[str, Fields]] = {
     one.name: import_module(type(one).__module__).FIELDS for one in EVERY_CALLER
 }
-SAID: Final = [{"role": "user", "content": "Hi"}]
-LEAST: Final[dict[str, dict[str, Any]]] = {
-    "chat": {"messages": SAID},
-    "messages": {"messages": SAID, "max_tokens": 9},
-    "completions": {"prompt": "Hi"},
-    "images": {"prompt": "Hi"},
-    "rerank": {"query": "Hi", "documents": ["Ho"]},
-    "transcripts": {},
-}
+LEAST: Final = {"transcripts": {}, **BODIES}
 
 
 def spell(name: str) -> set[str]:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.stream import maybe_probe, read_tool
-from gateway.dialects.wire.jsonbytes import STRING_REST, count_text_bytes
-from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, Template, maybe_cut, maybe_learn
+from gateway.dialects.wire.jsonbytes import count_text_bytes
+from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, maybe_learn
 from tests.dialects.chat.kit import choice, chunk, dump, event, text
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
@@ -104,21 +104,6 @@ def learn(block: bytes, converted: bytes | None = None) -> Template | None:
     return maybe_learn(head, behind, same if converted is None else converted, None)
 
 
-@each_row("obfuscation", [{}, {"obfuscation": "xyz"}])
-def test_a_run_of_events_passes_with_its_texts(obfuscation: dict[str, str]) -> None:
-    """The run ends before the first event of another shape, or an incomplete one."""
-    template = learn(event(chunk(text("a"), **obfuscation)))
-    assert template is not None
-    run = b"".join(event(chunk(text(one), **obfuscation)) for one in ("b", "", "\u00e9", 'q"'))
-    for behind in (b"", event(chunk(text("a"), x=1)), run[:-1], b"\n"):
-        out: list[bytes] = []
-        end = len(run) + (len(run) - len(last(run)) if behind == run[:-1] else 0)
-        assert template.pass_run(b"##" + run + behind, 2, out)[0] == 2 + end
-        assert b"".join(out) == (run + behind)[:end]
-    assert template.pass_run(run, 0, []) == (len(run), 1 + 0 + 2 + 2)
-    assert template.pass_run(run, 1, []) == (1, 0)
-
-
 INSIDES = (
     b"b", b"", "\u00e9".encode(), rb"\"", rb"\n", rb"\\", rb"\ud83d", rb"\ude00", b"{[" * 200,
     b"\xff",
@@ -192,11 +177,6 @@ def test_a_long_event_of_another_shape_costs_its_length() -> None:
     assert measure(64_000) < 30 * measure(8_000) + 0.02
 
 
-def last(run: bytes) -> bytes:
-    """Return the last event of a run."""
-    return run[run.rindex(b"data: ") :]
-
-
 def test_the_call_that_arguments_belong_to_is_read() -> None:
     value = chunk(choice({"tool_calls": [call("x", index=3)]}, index=2))
     assert read_tool(value) == (2, 3)
@@ -241,18 +221,3 @@ def test_a_conversion_without_the_one_text_teaches_nothing(converted: bytes) -> 
 def test_text_bytes_are_the_utf8_bytes_of_what_is_read(said: str, ascii_only: bool) -> None:
     inside = json.dumps(said, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")[1:-1]
     assert count_text_bytes(inside) == len(said.encode("utf-8", "surrogatepass"))
-
-
-@each_row(
-    ("inside", "count"),
-    [(b"", 0), (rb"\n", 1), (rb"\u00e9", 2), (rb"\ud83d\ude00", 4), (rb"\ud800", 3), (rb"\\\"", 2)],
-)
-def test_escapes_are_counted_as_what_they_stand_for(inside: bytes, count: int) -> None:
-    assert count_text_bytes(inside) == count
-
-
-def test_the_probe_is_one_string_without_a_quote() -> None:
-    assert json.loads(b'"' + PROBE_BYTES + b'"') == PROBE
-    match = STRING_REST.match(PROBE_BYTES + b'"')
-    assert match is not None
-    assert match.end() == len(PROBE_BYTES) + 1
