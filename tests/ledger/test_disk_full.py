@@ -10,13 +10,11 @@ import contextlib
 import resource
 import sqlite3
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.ledger.contract.kit import WAIT_SECONDS
-from tests.support import config, running
+from tests.support import config
 from tests.support.chat import Used, check_error, read_broken_stream, say
 from tests.support.client import Call
 from tests.support.replies import (
@@ -31,7 +29,7 @@ from tests.support.replies import (
     sse_start,
     text_chunks,
 )
-from tests.support.running import Running
+from tests.support.running import Launch, Running
 from tests.support.seed import Seed
 from tests.support.upstream import ScriptedUpstream, Wait
 from tests.support.waiting import until
@@ -49,17 +47,6 @@ def limit_files(one: Running, size: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-@contextlib.contextmanager
-def serving(folder: Path, places: config.Places) -> Iterator[Running]:
-    one = running.start(folder, places, seeds=(Seed("rich"),), kinds=KINDS)
-    try:
-        yield one
-        one.prove_books()
-        one.gateway.stop()
-    finally:
-        one.gateway.kill()
-
-
 async def ask(one: Running) -> int:
     """The status of a request."""
     reply = await one.gateway.chat(one.callers["rich"].key, say(MODEL))
@@ -70,44 +57,44 @@ async def ask(one: Running) -> int:
 
 @pytest.mark.slow
 async def test_full_disk_refuses_at_once_and_passes(
-    tmp_path: Path, places: config.Places, alpha: ScriptedUpstream
+    launch: Launch, alpha: ScriptedUpstream
 ) -> None:
     last = asyncio.Event()
     text = [sse(one) for one in text_chunks(["half "], finish=None)]
     end = [chunked(sse(one)) for one in (chunk({}, finish="stop"), chunk(None, usage=USAGE))]
-    with serving(tmp_path, places) as one:
-        key = one.callers["rich"].key
-        alpha.play([*sse_start(text), Wait(last), *end, chunked(DONE), LAST_CHUNK])
-        async with one.gateway.chatting(key, say(MODEL, stream=True)) as stream:
-            await stream.read_head()
-            before = stream.headers["x-request-id"]
-            with contextlib.closing(sqlite3.connect(one.gateway.database)) as other:
-                other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            limit_files(one, 0)
-            alpha.always(json_reply(completion()))
-            loop = asyncio.get_running_loop()
-            in_flight = [loop.create_task(json_in_flight(one))]
-            await until_refused(one)
-            in_flight.append(loop.create_task(stream_in_flight(stream, last)))
-            await alpha.wait_for(2)
-            assert {await ask(one) for _ in range(10)} == {503}
-            assert len(alpha.exchanges) == 2, "none went on to the provider"
-            assert (await one.gateway.ask("GET", "/readyz")).status == 503
-            assert (await one.gateway.ask("GET", "/healthz")).status == 200
-            await asyncio.gather(*in_flight)
-        limit_files(one, resource.RLIM_INFINITY)
-        freed = time.monotonic()
-        await until(
-            lambda: one.books.cached_balance_nano("rich") != one_hundred(), "the stream's charge"
-        )
-        while await ask(one) != 200:  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.05)
-        print(f"recovered in {time.monotonic() - freed:.2f} s")
-        row = await one.books.settled(before)
-        assert (row.state, row.cost_nano) == ("posted", COST)
-        assert one.books.balance_nano("rich") == one_hundred() - 2 * COST
-        verb = await one.gateway.run("audit")
-        assert verb.code == 0, verb.err
+    one = launch(kinds=KINDS)
+    key = one.callers["rich"].key
+    alpha.play([*sse_start(text), Wait(last), *end, chunked(DONE), LAST_CHUNK])
+    async with one.gateway.chatting(key, say(MODEL, stream=True)) as stream:
+        await stream.read_head()
+        before = stream.headers["x-request-id"]
+        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        limit_files(one, 0)
+        alpha.always(json_reply(completion()))
+        loop = asyncio.get_running_loop()
+        in_flight = [loop.create_task(json_in_flight(one))]
+        await until_refused(one)
+        in_flight.append(loop.create_task(stream_in_flight(stream, last)))
+        await alpha.wait_for(2)
+        assert {await ask(one) for _ in range(10)} == {503}
+        assert len(alpha.exchanges) == 2, "none went on to the provider"
+        assert (await one.gateway.ask("GET", "/readyz")).status == 503
+        assert (await one.gateway.ask("GET", "/healthz")).status == 200
+        await asyncio.gather(*in_flight)
+    limit_files(one, resource.RLIM_INFINITY)
+    freed = time.monotonic()
+    await until(
+        lambda: one.books.cached_balance_nano("rich") != one_hundred(), "the stream's charge"
+    )
+    while await ask(one) != 200:  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.05)
+    print(f"recovered in {time.monotonic() - freed:.2f} s")
+    row = await one.books.settled(before)
+    assert (row.state, row.cost_nano) == ("posted", COST)
+    assert one.books.balance_nano("rich") == one_hundred() - 2 * COST
+    verb = await one.gateway.run("audit")
+    assert verb.code == 0, verb.err
 
 
 def one_hundred() -> int:
@@ -137,24 +124,3 @@ async def stream_in_flight(stream: Call, last: asyncio.Event) -> None:
     assert time.perf_counter() - started >= COMMIT_SECONDS - 0.1
     said = read_broken_stream(reply.body, MODEL, "server_is_overloaded")
     assert said.text == "half "
-
-
-@pytest.mark.slow
-def test_server_refuses_books_that_do_not_add_up(tmp_path: Path, places: config.Places) -> None:
-    """Exit 3, the account and both figures named, no traceback, and the port never opened."""
-    with serving(tmp_path, places) as one:
-        one.gateway.stop()
-        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other, other:
-            other.execute("UPDATE accounts SET balance_nano = 0")
-        with pytest.raises(AssertionError, match="did not start"):
-            one.gateway.start()
-        assert one.gateway.process is not None
-        assert one.gateway.process.returncode == 3
-        assert "the books do not add up" in one.gateway.log
-        assert "account rich: balance is 0" in one.gateway.log
-        assert "Traceback" not in one.gateway.log
-        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other, other:
-            other.execute(
-                "UPDATE accounts SET balance_nano = (SELECT sum(amount_nano) FROM entries)"
-            )
-        one.gateway.start()

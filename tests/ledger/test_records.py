@@ -58,37 +58,21 @@ def test_a_key_lives_until_it_is_revoked_or_expires() -> None:
     assert not Key("k", account, KeyTerms(), Line("k"), revoked_ms=NOW_MS + 1).is_live(NOW_MS)
 
 
-def test_a_list_of_models_allows_no_others() -> None:
-    assert KeyTerms().allows("m")
-    assert KeyTerms(models=("m",)).allows("m")
-    assert not KeyTerms(models=("m",)).allows("n")
-    assert not KeyTerms(models=()).allows("m")
-
-
 def make_budget(name: str | None = "team", spent_nano: int = 2 * 10**9) -> Budget:
     spending = Spending(find_span("month", NOW_MS), spent_nano)
     return Budget(1, 1, name, Allowance(10**9, "month"), spending)
 
 
-def test_a_sum_counts_in_its_own_period_alone() -> None:
-    budget = make_budget()
+def test_a_sum_counts_and_is_shown_in_its_own_period_alone() -> None:
+    budget, later_ms = make_budget(), NOW_MS + 31 * DAY_MS
     assert budget.find_spent_nano(NOW_MS) == 2 * 10**9
-    assert budget.find_spent_nano(NOW_MS + 31 * DAY_MS) == 0
+    assert budget.find_spent_nano(later_ms) == 0
     assert budget.find_spent_nano(NOW_MS - 31 * DAY_MS) == 0, "the clock was set back"
-
-
-def test_what_is_shown_is_the_present_period() -> None:
-    shown = make_budget().show(NOW_MS)
+    shown, later = budget.show(NOW_MS), budget.show(later_ms)
     assert (shown.spent_nano, shown.remaining_nano) == (2 * 10**9, 0)
-    later = make_budget().show(NOW_MS + 31 * DAY_MS)
     assert (later.spent_nano, later.remaining_nano) == (0, 10**9)
     assert later.resets_ms > shown.resets_ms
-
-
-def test_a_sum_of_another_kind_of_period_is_not_shown() -> None:
-    """The books changed the period, and the server has read that, but not yet the new sum."""
-    budget = make_budget()
-    budget.allowance = Allowance(5, "day")
+    budget.allowance = Allowance(5, "day")  # the books changed it, and the new sum is not read yet
     assert budget.show(NOW_MS).spent_nano == 0
 
 

@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from gateway.base.errors import InsufficientBalance
 from gateway.base.money import MAX_AMOUNT_NANO
 from gateway.base.times import DAY_MS
 from gateway.ledger.base import Key
@@ -126,12 +125,3 @@ async def test_the_sums_of_an_account_are_exact(place: Place) -> None:
         standings = import_module("gateway.extras.reports.standings")
         standing = standings.StandingBook(books).read_standing(account_id, today=TODAY)
         assert standing.spent == Spent(SUM_NANO, SUM_NANO, SUM_NANO)
-
-
-async def test_a_key_is_spent_before_its_sum_leaves_its_row(place: Place) -> None:
-    async with place.serve_key(credit_nano=MAX_AMOUNT_NANO) as (ledger, key):
-        for _ in range(8):
-            await charge_most(place, ledger, key)
-        with pytest.raises(InsufficientBalance, match="spending cap is reached"):
-            await ledger.confirm(ledger.hold(key, admission()))
-    place.assert_sound()

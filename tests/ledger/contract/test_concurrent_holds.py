@@ -1,7 +1,8 @@
 """Many tasks spend one account at once: whatever the order, it is never overdrawn beyond the bound.
 
 The bound: a request is admitted while anything is available, so the last one in may hold more than
-there is; and a charge may exceed its hold. Nothing else is ever spent that is not there.
+there is; and a charge may exceed its hold. Nothing else is ever spent that is not there. Where holds are full,
+the bound is in `tests/api/test_overspend.py`, and for both databases in `played/holds.txt`.
 """
 
 from __future__ import annotations
@@ -162,87 +163,3 @@ def test_no_order_of_tasks_overdraws_the_account(
         implementation.lend(request, Path(folder)) as location,
     ):
         asyncio.run(race_in(Place(implementation, location), tasks))
-
-
-@dataclass(frozen=True)
-class BurstRequest:
-    """A request of a burst, which costs at most what it states."""
-
-    hold_nano: int
-    full_nano: int
-    cost_nano: int
-    pauses: tuple[int, int, int]
-
-
-async def burst(
-    place: Place, times: int, credit_nano: int, requests: Sequence[BurstRequest]
-) -> None:
-    """Send them at once. A hold is full where less is left than so many times as much."""
-    admitted: list[Hold] = []
-    serving = place.serve_key(credit_nano=credit_nano)
-    async with serving as (ledger, key), asyncio.timeout(WAIT_SECONDS):
-        account = key.account
-
-        async def send(one: BurstRequest) -> None:
-            await pause(one.pauses[0])
-            most = [
-                max(hold.amount_nano, hold.admission.full_nano)
-                for hold in admitted
-                if not hold.resolved
-            ]
-            left_nano, below_nano = account.balance_nano - sum(most), times * one.full_nano
-            asked = admission(one.hold_nano, full_nano=one.full_nano, full_below_nano=below_nano)
-            try:
-                hold = ledger.hold(key, asked)
-            except (BalanceHeld, InsufficientBalance):
-                assert left_nano <= 0
-                return
-            assert left_nano > 0
-            assert hold.amount_nano == (one.full_nano if left_nano < below_nano else one.hold_nano)
-            admitted.append(hold)
-            await ledger.confirm(hold)
-            await pause(one.pauses[1])
-            ledger.raise_hold(hold, one.cost_nano // 2)
-            await pause(one.pauses[2])
-            await ledger.settle(hold, settlement(one.cost_nano))
-
-        async with asyncio.TaskGroup() as group:
-            for one in requests:
-                group.create_task(send(one))
-        assert account.held_nano == 0
-        largest_nano = max(hold.admission.full_nano for hold in admitted)
-        assert -account.balance_nano < max(largest_nano, 1), "overdrawn"
-    place.assert_sound()
-
-
-ASKED: Final = st.builds(
-    lambda hold, more, share, pauses: BurstRequest(
-        hold, hold + more, (hold + more) * share // 100, pauses
-    ),
-    st.integers(0, 300),
-    st.integers(0, 700),
-    st.sampled_from((0, 50, 100, 100, 100)),
-    PAUSES,
-)
-
-
-@pytest.mark.parametrize("implementation", make_cases(find_implementations()))
-@settings(fuzz(15), phases=[Phase.generate])
-@given(
-    times=st.sampled_from((1, 3, 10, 10**6)),
-    credit_nano=st.integers(1, 12_000),
-    requests=st.lists(ASKED, min_size=8, max_size=30),
-)
-def test_a_burst_overdraws_by_less_than_one_request(
-    implementation: Implementation,
-    request: pytest.FixtureRequest,
-    times: int,
-    credit_nano: int,
-    requests: list[BurstRequest],
-) -> None:
-    """Whatever was held of each: nothing is admitted that the others' worst leaves no money for."""
-    with (
-        tempfile.TemporaryDirectory(dir=MEMORY) as folder,
-        implementation.lend(request, Path(folder)) as location,
-    ):
-        asyncio.run(burst(Place(implementation, location), times, credit_nano, requests))

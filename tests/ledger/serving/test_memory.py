@@ -41,27 +41,6 @@ def find(memory: Memory) -> Key:
     return key
 
 
-def test_changes_reach_the_objects_that_requests_have() -> None:
-    """Holds stay as they are: no other process knows them."""
-    memory = Memory(lambda: 0)
-    memory.apply(make_snapshot())
-    key, account = find(memory), find(memory).account
-    take_hold(key, admission(100))
-    changed = KeyRow(
-        "k", 1, DIGEST, KeyTerms(name="n"), revoked_ms=None, origin_id="k", spent_nano=7
-    )
-    memory.apply(Snapshot(make_snapshot(balance_nano=30, suspended=True).accounts, (changed,)))
-    assert (find(memory) is key, list(memory.accounts())) == (True, [account])
-    assert (account.balance_nano, account.suspended, account.held_nano) == (30, True, 100)
-    assert (key.terms, key.revoked_ms, key.spent_nano) == (KeyTerms(name="n"), None, 7)
-    memory.assign({1: 20}, {"k": 9}, {})
-    assert (account.balance_nano, key.spent_nano) == (20, 9)
-
-
-def test_an_unknown_digest_is_no_key() -> None:
-    assert Memory(lambda: 0).find_key(DIGEST) is None
-
-
 @each_row(("held_nano", "fits"), [(MAX_INTEGER - 7, True), (MAX_INTEGER - 6, False)])
 def test_holds_sum_up_to_no_more_than_the_ledger_can_write(held_nano: int, *, fits: bool) -> None:
     key = Key("k", Account(1, "a", False, MAX_INTEGER), KeyTerms(), Line("k"))

@@ -1,21 +1,17 @@
-"""The queue: what a committed, refused or late step means for those who wait for it."""
+"""The queue: what a committed step means for those who wait for it. What is refused or late is in `contract/test_outage`."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 
 import pytest
 
-from gateway.base.errors import InternalError, LedgerUnavailable
+from gateway.base.errors import LedgerUnavailable
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.serving.queue import Queue
-from tests.ledger.contract.kit import admission, settlement, void
-from tests.support.rows import each_row
-
-MAX_ITEMS = 512
+from tests.ledger.contract.kit import admission, settlement
 
 
 @pytest.fixture
@@ -66,24 +62,6 @@ async def test_an_admission_that_is_committed_leaves_the_queue(key: Key) -> None
     assert (len(queue.holds), key.account.held_nano) == (0, 10)
 
 
-async def test_a_batch_has_the_oldest_in_order_and_no_more_than_its_size(key: Key) -> None:
-    queue = Queue(lambda: None)
-    holds = [add(queue, key) for _ in range(MAX_ITEMS + 1)]
-    assert [item.hold for item in queue.make_batch()] == holds[:MAX_ITEMS]
-
-
-async def test_what_is_refused_holds_nothing_and_tells_all_who_wait(key: Key) -> None:
-    queue = Queue(lambda: None)
-    hold = add(queue, key)
-    (item,) = queue.make_batch()
-    queue.refuse(item, sqlite3.IntegrityError("no"))
-    assert (len(queue.holds), hold.resolved, key.account.held_nano) == (0, True, 0)
-    for future in (hold.admitted, hold.settled):
-        assert future is not None
-        with pytest.raises(InternalError):
-            future.result()
-
-
 async def test_what_lingers_is_committed_once(key: Key) -> None:
     """Somebody waits for the row or the end of one meanwhile, so it is added before."""
     queue = Queue(lambda: None)
@@ -98,30 +76,6 @@ async def test_what_lingers_is_committed_once(key: Key) -> None:
         queue.finish(queue.make_batch()[0])
     queue.ripen_all()
     assert len(queue.holds) == 0
-
-
-@each_row(
-    ("end", "outcome", "cost_nano"),
-    [
-        (settlement(5, withdraw_if_late=True), "ledger_error", 0),
-        (settlement(5, withdraw_if_late=False), "complete", 5),
-        (void(), "upstream_error", 0),
-    ],
-)
-async def test_a_late_charge_is_withdrawn_if_its_caller_said_so(
-    key: Key, end: Settlement, outcome: str, cost_nano: int
-) -> None:
-    queue = Queue(lambda: None)
-    late, early = add(queue, key, end, since=4), add(queue, key, end, since=5)
-    spared = add(queue, key, end, since=4)
-    queue.expire(4, but={spared})
-    assert [is_done(hold.settled) for hold in (late, early, spared)] == [True, False, False]
-    assert late.settled is not None
-    assert isinstance(late.settled.exception(), LedgerUnavailable)
-    assert late.settlement is not None
-    assert (late.settlement.outcome, late.settlement.cost_nano) == (outcome, cost_nano)
-    assert early.settlement is spared.settlement is end
-    assert len(queue.holds) == 3, "its end is committed once that is possible"
 
 
 async def test_everybody_is_told_when_the_ledger_closes(

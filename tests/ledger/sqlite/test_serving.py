@@ -184,20 +184,14 @@ def connect_memory() -> sqlite3.Connection:
     return sqlite3.connect(":memory:")
 
 
-async def test_functions_run_in_order_on_one_other_thread() -> None:
+async def test_functions_run_on_one_other_thread_whose_errors_reach_who_waits() -> None:
     async with ConnectionThread.open(connect_memory) as thread:
         first = await thread.run(lambda _: threading.current_thread())
+        with pytest.raises(sqlite3.OperationalError):
+            await thread.run(lambda connection: connection.execute("nonsense"))
         again = await thread.run(lambda _: threading.current_thread())
     assert first is again is not threading.current_thread()
     assert not first.is_alive()
-
-
-async def test_errors_reach_who_waits_and_end_nothing() -> None:
-    async with ConnectionThread.open(connect_memory) as thread:
-        with pytest.raises(sqlite3.OperationalError):
-            await thread.run(lambda connection: connection.execute("nonsense"))
-        (one,) = await thread.run(lambda it: it.execute("SELECT 1").fetchone())
-        assert one == 1
 
 
 async def test_a_report_comes_on_the_loop_with_the_result_or_the_error() -> None:
