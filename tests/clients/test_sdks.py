@@ -59,18 +59,6 @@ async def test_a_transcript(stage: Stage, tmp_path: Path) -> None:
         assert bytes([7]) * 600_000 in one.body
 
 
-@each_provider
-async def test_vercel_calls_a_tool(stage: Stage, tmp_path: Path, provider: Provider) -> None:
-    stage.alpha.play(*map(provider.reply, TOOL_LOOP), *map(provider.stream, TOOL_LOOP))
-    options = '{"store": false}'
-    out = await run(
-        stage, tmp_path, "vercel_tools.mjs", stage.fresh(provider.kind), OPTIONS=options
-    )
-    assert "TOLD It is sunny." in out
-    assert "STREAMED It is sunny." in out
-    assert "sunny in Köln" in stage.alpha.last.body.decode()
-
-
 @each_row("kind", ["embed", "embed-responses"])
 async def test_vercel_embeds(stage: Stage, tmp_path: Path, kind: str) -> None:
     stage.alpha.play(json_reply(embeddings(VECTORS[:1])), json_reply(embeddings()))
@@ -78,18 +66,6 @@ async def test_vercel_embeds(stage: Stage, tmp_path: Path, kind: str) -> None:
     made = json.loads(out.rpartition("MADE ")[2])
     vectors = [[*one] for one in VECTORS]
     assert made == {"embedding": vectors[0], "embeddings": vectors, "usage": {"tokens": 11}}
-
-
-async def test_agents_call_a_tool(stage: Stage, tmp_path: Path) -> None:
-    """A process takes seconds to start, so one asks all providers."""
-    models = []
-    for one in PROVIDERS:
-        stage.alpha.play(*map(one.reply, TOOL_LOOP), *map(one.stream, TOOL_LOOP))
-        model = stage.fresh(one.kind)  # the SDK takes what is before a slash for a provider's name
-        models.append(f"openai/{model}" if "/" in model else model)
-    out = await run(stage, tmp_path, "agents.txt", " ".join(models))
-    assert out.count("TOLD It is sunny.") == out.count("STREAMED It is sunny.") == len(PROVIDERS)
-    assert all(b"sunny in K" in one.body for one in stage.alpha.exchanges[1::2])
 
 
 async def test_langchain_calls_a_tool(stage: Stage, tmp_path: Path) -> None:
