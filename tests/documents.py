@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-import io
 import itertools
 import re
 import textwrap
-import tokenize
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -281,12 +279,10 @@ def count_code(folder: Path, but: Path | None = None) -> int:
 
 def _count_lines(path: Path) -> int:
     text = path.read_text(encoding="utf-8")
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     lines = {
-        line
-        for one in tokens
-        if one.type not in _NO_CODE
-        for line in range(one.start[0], one.end[0] + 1)
+        number
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
     }
     for node in ast.walk(ast.parse(text)):
         constant = node.value if isinstance(node, ast.Expr) else None
@@ -294,11 +290,6 @@ def _count_lines(path: Path) -> int:
             lines -= {*range(constant.lineno, (constant.end_lineno or 0) + 1)}
     return len(lines)
 
-
-_NO_CODE: Final = {
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}  # fmt: skip
 
 if __name__ == "__main__":
     write_parts()
