@@ -29,7 +29,6 @@ def test_the_budget_of_a_key_is_shown_with_its_name(name: str | None, told: str)
 
 
 def test_a_process_is_named_by_its_number_and_host() -> None:
-    assert fields.name_process(7, "host-a") == "process 7 on host-a"
     assert fields.name_process(7) == f"process 7 on {socket.gethostname()}"
 
 

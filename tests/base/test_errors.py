@@ -164,10 +164,6 @@ def test_a_text_with_quotes_and_newlines_stays_one_event() -> None:
         assert fail_response(error)[1] == error.message
 
 
-def test_a_method_not_allowed_names_what_is() -> None:
-    assert e.MethodNotAllowed(M, allow="GET, HEAD").allow == "GET, HEAD"
-
-
 @each_row("next_route", [False, True])
 def test_an_upstream_error_says_whether_another_route_may_be_tried(*, next_route: bool) -> None:
     error = e.UpstreamError(M, next_route=next_route, alarm="mend it")
