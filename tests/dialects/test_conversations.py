@@ -19,7 +19,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from gateway.dialects.wire.records import Target
-from gateway.dialects.wire.seals import seal, tag_provider
+from gateway.dialects.wire.seals import tag_provider
 from tests.dialects.chat.kit import make_context, play
 from tests.dialects.rules import add_up
 from tests.dialects.rules import check_messages_request as check_messages
@@ -354,14 +354,3 @@ def test_thinking_comes_back_into_parts(cuts: list[int], mark: Json, expected: l
             {"type": "text", "text": message["content"][start:end], **mark} for start, end in ends
         ]
         assert send_back("chat", said) == expected
-
-
-@need_extra("responses")
-@each_row("at", [{}, {"at": [5, 0]}])
-def test_thinking_of_older_seals_is_in_front(at: Json) -> None:
-    """Callers still send seals of versions that noted other places, or none."""
-    sealed = seal([think(0), {**think(1), **at}], TAG)
-    reasoning = {"type": "reasoning", "summary": [], "encrypted_content": sealed}
-    said = {"role": "assistant", "content": "Grüße So."}
-    text = {"type": "text", "text": "Grüße So."}
-    assert send_back("responses", {"input": [reasoning, said]}) == [think(0), think(1), text]
