@@ -278,17 +278,14 @@ def count_code(folder: Path, but: Path | None = None) -> int:
 
 
 def _count_lines(path: Path) -> int:
-    text = path.read_text(encoding="utf-8")
-    lines = {
-        number
-        for number, line in enumerate(text.splitlines(), start=1)
-        if line.strip() and not line.lstrip().startswith("#")
-    }
-    for node in ast.walk(ast.parse(text)):
-        constant = node.value if isinstance(node, ast.Expr) else None
-        if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
-            lines -= {*range(constant.lineno, (constant.end_lineno or 0) + 1)}
-    return len(lines)
+    text = _PROSE.sub("", path.read_text(encoding="utf-8"))
+    return sum(bool(line.strip()) for line in text.split("\n"))
+
+
+_PROSE: Final = re.compile(
+    r'(?ms)^ *"""(?=[^\s)",])(?:[^"\\]|\\.|"(?!""))*"""$'  # a docstring has words behind its quotes
+    r"|^ *#.*?$"
+)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ PAIRS: Final = [
     for caller in EXCHANGES
     if upstream in EXCHANGES[caller]
 ]
-TIMES: Final = 1500 if ALL_EXAMPLES else 300
+TIMES: Final = 1000 if ALL_EXAMPLES else 200
 TEXTS: Final = (
     *("a", " word", "", "é", "\\u00e9", '\\n\\"', "\\ud83d", "\\ude00", "😀", "\udcff"),
     *(

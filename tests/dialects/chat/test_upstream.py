@@ -68,6 +68,10 @@ def test_a_reply_has_the_time_of_its_creation(created: object) -> None:
     assert read(completion(created=created))["created"] == make_context().created
 
 
+def test_what_is_no_choice_passes_beside_one() -> None:
+    assert read(completion(choices=[answer(), 7]))["choices"] == [answer(), 7]
+
+
 def test_a_choice_without_a_message_is_no_reply() -> None:
     """It is so for callers of every dialect, and charged: the provider counted it."""
     body = dump(completion(choices=[{"index": 0, "finish_reason": "stop", "text": "Hi"}]))
