@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from gateway.base.prices import PriceList
-from gateway.config.prices import (
-    NO_OUTPUT,
-    TOLD,
-    Told,
-    read_costs,
-    read_image_prices,
-    read_price_list,
-)
+from gateway.config.prices import NO_OUTPUT, TOLD, Told, read_costs, read_price_list
 from gateway.config.reader import Place, Problems, quote_key, read_table, read_value, show, suggest
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS
@@ -70,10 +63,8 @@ def _read_model(
         problems.add(place.error("max_output_tokens", NO_OUTPUT))
     prices: PriceList | None = None
     with problems.collect():
-        if told["price_image"] is not None:
-            prices = read_image_prices(place, told, kind)
-        elif "kind" in settings:
-            prices = read_price_list(place, told, needed)
+        if "kind" in settings:
+            prices = _read_prices(place, kind, told, needed)
     with problems.collect():
         costs = read_costs(place, routes, told, needed)
     problems.raise_all()
@@ -90,6 +81,15 @@ def _read_model(
         costs=costs,
         **settings,
     )
+
+
+def _read_prices(place: Place, kind: str, told: Told, needed: Collection[str]) -> PriceList:
+    find_reader = find_kinds()[kind].find_reader
+    if find_reader is not None:
+        return find_reader()(place, told, needed)
+    if told["price_image"] is not None:
+        raise place.error("price_image", 'needs kind = "image"')
+    return read_price_list(place, told, needed)
 
 
 def _place(file: str, model_id: str) -> Place:

@@ -44,29 +44,6 @@ def read_price_list(place: Place, told: Told, needed: Collection[str]) -> PriceL
     return PriceList(base, tuple(rule for _, rule in rules))
 
 
-def read_image_prices(place: Place, told: Told, kind: str) -> PriceList:
-    """Read the prices of images by size and quality, as calls of tools of their names."""
-    raw = told["price_image"]
-    if kind != "image":
-        raise place.error("price_image", 'needs kind = "image"')
-    if any(_is_set(told, name) for name in ("price", "price_when", "tool_prices")):
-        raise place.error("price_image", "stands in place of `price` and `tool_prices`")
-    if not isinstance(raw, list):
-        raise place.error("price_image", f"must be an array of tables, not {show(raw)}")
-    if not raw:
-        raise place.error("price_image", "must have a table, such as { price = 0.04 }")
-    found: dict[str, int] = {}
-    for number, one in enumerate(raw):
-        row = read_table(
-            replace(place, within=f"price_image[{number}]."), one, SETTINGS["models.ID.price_image"]
-        )
-        name = money.name_image(row["size"], row["quality"])
-        if name in found:
-            raise place.error(f"price_image[{number}]", "has the size and the quality of another")
-        found[name] = row["price"]
-    return PriceList(replace(money.FREE, tools=MappingProxyType(found)), ())
-
-
 def _add_tools(price: money.Price, tools: Mapping[str, int]) -> money.Price:
     return replace(price, tools=MappingProxyType({**price.tools, **tools})) if tools else price
 
@@ -90,11 +67,11 @@ def read_costs(
 def _refuse_rest(place: Place, key: str, told: Told, problem: str) -> None:
     """Refuse rules and tools beside a price or a cost that can have none."""
     for name in (f"{key}_when", f"tool_{key}s"):
-        if _is_set(told, name):
+        if is_set(told, name):
             raise place.error(name, problem)
 
 
-def _is_set(told: Told, name: str) -> bool:
+def is_set(told: Told, name: str) -> bool:
     """Tell whether a key says anything; a wrong type does, even where Python takes it for nothing."""
     return bool(told[name] != SETTINGS["models.ID"][name].default)
 

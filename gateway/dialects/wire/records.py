@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
@@ -103,6 +103,8 @@ class Kind:
     """Its names in other programs' files, for error messages."""
     one_model_as: str = ""
     """Why all routes of a model have to name one upstream model; "" if they need not."""
+    find_reader: Callable[[], Callable[..., PriceList]] | None = None
+    """Returns what reads their prices in place of `config.prices.read_price_list`."""
 
 
 DEFAULT_KIND: Final = "chat"

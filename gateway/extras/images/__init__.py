@@ -2,12 +2,14 @@
 
 Without it there are no models of `kind = "image"`.
 
+settings    how their prices are read
 dialect     OpenAI's API of image generation, and what the embedded provider answers
 prices      the price of each picture, by its size and quality
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from gateway.dialects.wire.billed import Billed
@@ -16,6 +18,7 @@ from gateway.extension import Extra
 from gateway.extras.services.multiplied import asks_more, make_rows, other_inputs
 
 if TYPE_CHECKING:
+    from gateway.base.prices import PriceList
     from gateway.dialects.formats import Formats
 
 
@@ -49,10 +52,19 @@ MULTIPLIED: Final = {
     "partial_images": Billed(is_priced=_is_by_token),
 }
 """The fields that make more pictures, or larger ones, than are counted."""
+
+
+def _find_reader() -> Callable[..., PriceList]:
+    from gateway.extras.images.settings import read_image_prices
+
+    return read_image_prices
+
+
 _KIND = Kind(
     (Pricing(frozenset(), mark="price_image"), IN_AND_OUT),
     MULTIPLIED,
     "image_generation dalle picture",
+    find_reader=_find_reader,
 )
 
 
