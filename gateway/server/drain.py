@@ -20,9 +20,9 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohttp import hdrs, web
 
@@ -33,6 +33,8 @@ from gateway.server.connections import ConnectionWatch
 from gateway.server.listener import Listener
 
 log = logging.getLogger("gateway.connections")
+
+Result = TypeVar("Result")
 
 STOP_SECONDS: Final = 1.0
 """Time for cancelled requests to send their last bytes: each writes one event."""
@@ -50,9 +52,8 @@ class Signals:
     def note_stop(self) -> None:
         (self.second if self.first.is_set() else self.first).set()
 
-    @contextlib.contextmanager
-    def cancelling(self) -> Iterator[None]:
-        """Cancel the current task at the first one: a start may wait long for another's upgrade."""
+    async def cancel_at_first(self, start: Awaitable[Result]) -> Result:
+        """Await a part of the start, which may wait long for another's upgrade; the first cancels the task."""
         task = asyncio.current_task()
         assert task is not None
 
@@ -62,7 +63,7 @@ class Signals:
 
         watch = spawn(cancel(), name="stop")
         try:
-            yield
+            return await start
         finally:
             watch.cancel()
 

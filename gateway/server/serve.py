@@ -125,8 +125,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         retention_months=config.storage.retention_months,
     )
     async with AsyncExitStack() as ending:
-        with signals.cancelling():
-            ledger = await ending.enter_async_context(opening)  # it ends last
+        ledger = await signals.cancel_at_first(ending.enter_async_context(opening))  # ends last
         access_log = AccessLog(config.server.log, writer.write_later)
         ending.callback(access_log.flush)
         gateway = make_gateway(config, ledger)
