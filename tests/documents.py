@@ -244,7 +244,8 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     **{
         f"fields-{name}": partial(describe_fields, CALLERS, callers)
         for name, extra in find_extras().items()
-        if extra.find_formats is not None and (callers := extra.find_formats().callers.keys())
+        if extra.find_formats is not None
+        and (callers := extra.find_formats().callers.keys() - FORMATS.callers.keys())
     },
 }
 

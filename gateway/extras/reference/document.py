@@ -190,7 +190,7 @@ def _describe_body(route: Route, call: Json, facts: Json) -> Json:
 
 def _describe_fields(caller: Caller, example: Json) -> Json:
     """Describe the request of a dialect: what it checks, and what it carries to other dialects."""
-    table: Fields = vars(import_module(type(caller).__module__))["FIELDS"]
+    table = _find_fields(caller)
     properties: Json = {name: {} for name in example}
     for name, check in sorted(table.checks.items(), key=itemgetter(0)):
         if check is not None and check is not COUNTED.get(name) and (found := probe(check)):
@@ -265,8 +265,14 @@ def _add_error(route: Route, errors: dict[str, Json]) -> str:
 def _list_fields(route: Route) -> Iterable[str]:
     if route.method != "POST":
         return ()
-    fields: Fields = vars(import_module(type(route.callers[0]).__module__))["FIELDS"]
-    return fields.known
+    return _find_fields(route.callers[0]).known
+
+
+def _find_fields(caller: Caller) -> Fields:
+    """Find the table in the module of a caller's class, or of the class that it derives from."""
+    modules = (vars(import_module(one.__module__)) for one in type(caller).__mro__)
+    fields: Fields = next(one["FIELDS"] for one in modules if "FIELDS" in one)
+    return fields
 
 
 def _describe_error(callers: Sequence[Caller]) -> Json:
