@@ -101,7 +101,7 @@ async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Co
     call.model = model.id
     if call.upload is not None:
         call.upload.add_to(request, model.unit)
-    routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
+    routes: Sequence[Candidate] = gateway.routes.candidates[dialect.name, model.id]
     if not routes:
         raise errors.UnknownModel(request.model)
     choose = partial(_choose_writable, call, request, model, routes)

@@ -293,14 +293,14 @@ class Relay:
                 assert delivery is not None
                 # Sent only after the charge is committed: whoever has the end of a reply has paid for
                 # it.
-                self._sink.end(await self._take_last(delivery))
+                self._sink.end(await delivery.take_last())
             case lifecycle.Last.ERROR:
                 assert error is not None
                 self._send_error(error)
             case lifecycle.Last.NOTHING:
                 self._sink.abort()
                 if error is None and delivery is not None and delivery.complete:
-                    await self._take_last(delivery)  # its caller may come back for it
+                    await delivery.take_last()  # its caller may come back for it
             case _:
                 assert_never(verdict.last)
 
@@ -308,17 +308,6 @@ class Relay:
         """Return what was used, if that decides what is owed and a provider answered."""
         is_free = verdict.owed is lifecycle.Owed.NOTHING
         return None if is_free or self._delivery is None else self._delivery.measure()
-
-    async def _take_last(self, delivery: Delivery) -> bytes:
-        """Return the last bytes of a complete reply, which an extra may keep before they leave."""
-        last = delivery.take_last()
-        if self._completion.keep is not None:
-            try:
-                await self._completion.keep(last)
-            # It is charged by now: a bug in an extra must not cost the caller its end.
-            except Exception:
-                log.exception("a reply could not be kept")
-        return last
 
     def conclude_at_once(self, verdict: lifecycle.Verdict | None) -> None:
         """Conclude in a task that is cancelled: nothing is awaited, so the charge is only queued.

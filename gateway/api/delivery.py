@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -26,6 +27,8 @@ from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import Reply, ReplyContext
 from gateway.upstream.receivers import Wants
 from gateway.upstream.routing import Candidate
+
+log = logging.getLogger("gateway.completions")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -83,12 +86,20 @@ class Delivery:
             return False
         return self._reply is not None if self._pipeline is None else self._pipeline.complete
 
-    def take_last(self) -> bytes:
-        """Return what waits for the charge: a stream's last bytes, or a whole JSON reply."""
+    async def take_last(self) -> bytes:
+        """Return what waits for the charge: a stream's last bytes, or a whole JSON reply. An extra may keep it."""
         if self._pipeline is not None:
-            return self._pipeline.take_last()
-        assert self._reply is not None
-        return self._reply.body
+            last = self._pipeline.take_last()
+        else:
+            assert self._reply is not None
+            last = self._reply.body
+        if self._completion.keep is not None:
+            try:
+                await self._completion.keep(last)
+            # It is charged by now: a bug in an extra must not cost the caller its end.
+            except Exception:
+                log.exception("a reply could not be kept")
+        return last
 
     def measure(self) -> Metered:
         """Return what to charge for if nothing more comes."""

@@ -12,6 +12,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Final
 
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -311,7 +312,7 @@ class JsonReply(web.StreamResponse):
             connection = "Connection: close\r\n"
         # aiohttp keeps a reply until the connection's next request.
         body, self._json = self._json, b""
-        own = "".join([f"{name}: {value}\r\n" for name, value in self._headers.items()])
+        own = "".join(starmap("{}: {}\r\n".format, self._headers.items()))
         head = (
             f"HTTP/{version} 200 OK\r\n{own}Content-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\nDate: {rfc822_formatted_time()}\r\n"

@@ -201,7 +201,7 @@ DATED: Final = re.compile(r"(.+)-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)")
 class Routes:
     """The models that can be served, each with its candidates."""
 
-    __slots__ = ("_aliases", "_candidates", "models", "providers")
+    __slots__ = ("_aliases", "candidates", "models", "providers")
 
     def __init__(
         self,
@@ -213,11 +213,12 @@ class Routes:
         self.providers = providers
         """The providers that are on and that some model needs, by name."""
         self._aliases = {alias: model for model in models.values() for alias in model.aliases}
-        self._candidates = {
+        self.candidates = {
             (dialect, model.id): self._line_up(model, by_provider)
             for dialect, by_provider in exchanges.items()
             for model in models.values()
         }
+        """By a caller's dialect and a model: its routes, in order; empty when none can serve them."""
 
     def find_model(self, name: str) -> Model | None:
         """Return the model with an id or alias, also if a date or `-latest` follows it."""
@@ -225,10 +226,6 @@ class Routes:
         if model is None and (dated := DATED.fullmatch(name)):
             model = self.models.get(dated[1]) or self._aliases.get(dated[1])
         return model
-
-    def find_candidates(self, dialect: str, model: Model) -> tuple[Candidate, ...]:
-        """Return the model's routes, in order, for callers of a dialect; empty when none can serve them."""
-        return self._candidates[dialect, model.id]
 
     def close(self, *, but: Routes | None = None) -> None:
         """Close the providers except those that other routes use, too."""

@@ -71,7 +71,9 @@ class Scene(Sink):
         call.gateway.large_bodies = self.large_bodies
         call.note_first_byte = lambda: self.done.append("first byte")
         self.call = call
-        self.work = work = SimpleNamespace(request=context.request, bill=bill, call=call, edit=None)
+        self.work = work = SimpleNamespace(
+            request=context.request, bill=bill, call=call, edit=None, keep=None
+        )
         provider = SimpleNamespace(note_alive=lambda _: self.done.append("alive"))
         candidate = SimpleNamespace(
             exchange=EXCHANGES["chat"][self.upstream],
@@ -176,7 +178,7 @@ async def test_a_json_reply_is_held_back_whole() -> None:
     scene = Scene((JSON[:9], JSON[9:]), stream=False)
     await scene.run()
     assert (scene.sent, scene.done) == (b"", ["alive"])
-    assert scene.delivery.take_last() == ours(JSON)
+    assert await scene.delivery.take_last() == ours(JSON)
 
 
 @each_row(
@@ -218,7 +220,7 @@ async def test_a_reply_of_too_many_values_cannot_be_passed_on_but_is_paid(*, str
     scene.large_bodies.close()
 
 
-def test_a_large_reply_is_in_memory_once() -> None:
+async def test_a_large_reply_is_in_memory_once() -> None:
     scene = Scene((), stream=False)
     body = JSON.replace(b"Hi", b"x" * 8_000_000)
     tracemalloc.start()
@@ -230,7 +232,9 @@ def test_a_large_reply_is_in_memory_once() -> None:
         written, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert b"theirs" not in scene.delivery.take_last(), "it is another text than the one that came"
+    assert b"theirs" not in await scene.delivery.take_last(), (
+        "it is another text than the one that came"
+    )
     assert max(collected, written) < 1.5 * len(body)
 
 
@@ -273,7 +277,7 @@ async def test_an_edit_that_may_repeat_a_large_request_is_made_beside_the_loop(
     scene.work.edit, scene.work.request = edit, SimpleNamespace(stream=False, is_large=is_large)
     await scene.run()
     assert threads == ["large-bodies" if is_large else "MainThread"]
-    assert scene.delivery.take_last() == b"edited"
+    assert await scene.delivery.take_last() == b"edited"
     scene.large_bodies.close()
 
 
@@ -295,7 +299,7 @@ async def test_a_reply_is_read_no_further_while_its_account_has_no_room(*, is_ov
         scene.life.ended_by = Overloaded(STOPPED) if is_over else None
         scene.delivery.tick()
         await asyncio.sleep(0)
-    assert scene.call.reply_bytes == len(scene.delivery.take_last()) > MIB
+    assert scene.call.reply_bytes == len(await scene.delivery.take_last()) > MIB
     scene.large_bodies.close()
 
 

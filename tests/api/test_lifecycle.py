@@ -112,11 +112,14 @@ class Scene:
         """One whose reply has been read."""
         call = make_call()
         request = SimpleNamespace(stream=self.stream)
-        work = SimpleNamespace(call=call, bill=self, request=request, headers={}, keep=None)
+        work = SimpleNamespace(call=call, bill=self, request=request, headers={})
         life = Lifecycle()
         life.pipeline = cast("Any", SimpleNamespace(mid_event=self.mid_event, position=None))
-        delivery = SimpleNamespace(take_last=lambda: b"last", measure=dict, complete=False)
+        delivery = SimpleNamespace(take_last=self.take_last, measure=dict, complete=False)
         return Relay(cast("Any", work), cast("Any", self), life, _delivery=cast("Any", delivery))
+
+    async def take_last(self) -> bytes:
+        return b"last"
 
     async def conclude(self, verdict: Verdict, error: GatewayError | None = None) -> None:
         await self.relay.conclude(verdict, error)

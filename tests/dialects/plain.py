@@ -11,8 +11,8 @@ from gateway.dialects.translate.schemas import adapt_schema
 from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.base import RateLimit
 from gateway.dialects.wire.fields import Fields, read_body
+from gateway.dialects.wire.jsonbytes import hide_bill
 from gateway.dialects.wire.passing import maybe_find_end_usage
-from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import Json
 from gateway.dialects.wire.sse import is_canonical, parse_event
 from gateway.dialects.wire.usage import maybe_repair_chat_usage

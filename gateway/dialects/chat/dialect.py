@@ -24,7 +24,7 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, hide_bill, maybe_splice
 from gateway.dialects.wire.known import (
     CACHE_MARK,
     FILE_NAMES,
@@ -35,7 +35,6 @@ from gateway.dialects.wire.known import (
 )
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.pipelines import Pipeline
-from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage

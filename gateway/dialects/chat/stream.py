@@ -28,11 +28,11 @@ from gateway.dialects.wire.jsonbytes import (
     get_list,
     get_object,
     get_text,
+    hide_bill,
     maybe_splice,
 )
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader, Probed
-from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE

@@ -26,10 +26,9 @@ from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions
 from gateway.base.usage import Expected, Reported
 from gateway.dialects.wire.billed import NO_ROWS, Billed, read_bill_options
-from gateway.dialects.wire.jsonbytes import maybe_loads
+from gateway.dialects.wire.jsonbytes import edit_model, maybe_loads
 from gateway.dialects.wire.kinds import TOO_LONG, tell_as_openai
 from gateway.dialects.wire.pipelines import EventReader, Pipeline
-from gateway.dialects.wire.provider_bill import edit_model
 from gateway.dialects.wire.records import (
     DEFAULT_KIND,
     CompletionRequest,

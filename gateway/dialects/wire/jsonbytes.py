@@ -1,4 +1,4 @@
-"""JSON at the byte level: tolerant reading, and edits that leave all other bytes alone."""
+"""JSON at the byte level: tolerant reading, edits that leave all other bytes alone, replies without the bill."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
+from operator import is_not
 from typing import Any, Final
 
 import orjson
@@ -158,3 +159,48 @@ def _iter_edits(text: bytes, key: str, old: str, new: str) -> Iterator[tuple[byt
             edited = text[:at] + replacement + text[at + len(needle) :]
             yield edited, maybe_loads(edited[opening:].rstrip())
             at = text.find(needle, at + 1)
+
+
+def hide_bill(told: dict[str, Any], text: bytes) -> dict[str, Any]:
+    """Return a reply, a chunk or an event without its provider's bill, which only operators may see.
+
+    The same object if it has none; `text` are its bytes.
+    """
+    for word in _MAY_TELL:
+        if word in text:
+            shown: dict[str, Any] = _hide(told)
+            return shown
+    return told
+
+
+def edit_model(text: bytes, reply: dict[str, Any], ours: str) -> bytes:
+    """Write a reply with our name of the model and without the bill, keeping its bytes if possible."""
+    shown = hide_bill(reply, text)
+    # Bytes are edited only if there is no bill to hide; otherwise the reply is written anew.
+    model = reply.get("model") if shown is reply else None
+    out = maybe_splice(text, "model", model, ours) if type(model) is str else None
+    return out or dumps_lenient({**shown, "model": ours})
+
+
+_MAY_TELL: Final = (b"cost", b"Cost", b"pric", b"Pric", b"byok", rb"\u00")
+"""Every bill has one of these in its bytes; a letter of its name may be escaped."""
+_TELLS: Final = re.compile(r"[Cc]ost|[Pp]ric|byok")
+"""Names of members, such as `total_cost`, `marketCost`, `request_pricing`."""
+_DEEP: Final = frozenset({"usage", "provider_metadata", "providerMetadata", "_hidden_params"})
+"""Members in which only bills have such names, at any depth."""
+_OUTER: Final = frozenset({"choices", "delta", "message", "response", "x_groq"})
+
+
+def _hide(told: Any, *, deep: bool = False) -> Any:
+    if type(told) is list:
+        items = [_hide(one, deep=deep) for one in told]
+        return items if any(map(is_not, items, told)) else told
+    if type(told) is not dict:
+        return told
+    shown: dict[str, Any] = {}
+    for name, value in told.items():
+        if not _TELLS.search(name):
+            within = deep or name in _DEEP
+            shown[name] = _hide(value, deep=within) if within or name in _OUTER else value
+    changed = len(shown) < len(told) or any(shown[name] is not told[name] for name in shown)
+    return shown if changed else told

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Final
 
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.jsonbytes import dumps_lenient, hide_bill, maybe_loads
 from gateway.dialects.wire.pipelines import EventReader, Probed
-from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import Framer, is_canonical, parse_event, render_event
 from gateway.dialects.wire.stream import MAX_FRUITLESS, PICTURE_BYTES, EventStream

@@ -1,17 +1,15 @@
-"""The provider's bill in its replies: what it charges and its calls of tools, read, and what callers see of it.
+"""The provider's bill in a usage: what it charges, and its calls of tools.
 
 Sources: the documentation of the vendors that the tables name.
 """
 
 from __future__ import annotations
 
-import re
-from operator import is_not
 from typing import Any, Final
 
 from gateway.base.money import MILLION, NANO, WEB_SEARCH, name_tool, read_charged_nano
 from gateway.base.usage import are_counts
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_splice
+from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.records import Json
 
 _TICKS_PER_UNIT: Final = 10**10
@@ -75,48 +73,3 @@ TELLS_MORE: Final = frozenset(
     {*_TOOL_COUNTS, _QUERIES, "cost_in_usd_ticks", "cost", "estimated_cost"}
 )
 """Members of a usage that tell calls of tools or a bill; most usages have none."""
-
-
-def hide_bill(told: Json, text: bytes) -> Json:
-    """Return a reply, a chunk or an event without its provider's bill, which only operators may see.
-
-    The same object if it has none; `text` are its bytes.
-    """
-    for word in _MAY_TELL:
-        if word in text:
-            shown: Json = _hide(told)
-            return shown
-    return told
-
-
-def edit_model(text: bytes, reply: Json, ours: str) -> bytes:
-    """Write a reply with our name of the model and without the bill, keeping its bytes if possible."""
-    shown = hide_bill(reply, text)
-    # Bytes are edited only if there is no bill to hide; otherwise the reply is written anew.
-    model = reply.get("model") if shown is reply else None
-    out = maybe_splice(text, "model", model, ours) if type(model) is str else None
-    return out or dumps_lenient({**shown, "model": ours})
-
-
-_MAY_TELL: Final = (b"cost", b"Cost", b"pric", b"Pric", b"byok", rb"\u00")
-"""Every bill has one of these in its bytes; a letter of its name may be escaped."""
-_TELLS: Final = re.compile(r"[Cc]ost|[Pp]ric|byok")
-"""Names of members, such as `total_cost`, `marketCost`, `request_pricing`."""
-_DEEP: Final = frozenset({"usage", "provider_metadata", "providerMetadata", "_hidden_params"})
-"""Members in which only bills have such names, at any depth."""
-_OUTER: Final = frozenset({"choices", "delta", "message", "response", "x_groq"})
-
-
-def _hide(told: Any, *, deep: bool = False) -> Any:
-    if type(told) is list:
-        items = [_hide(one, deep=deep) for one in told]
-        return items if any(map(is_not, items, told)) else told
-    if type(told) is not dict:
-        return told
-    shown: Json = {}
-    for name, value in told.items():
-        if not _TELLS.search(name):
-            within = deep or name in _DEEP
-            shown[name] = _hide(value, deep=within) if within or name in _OUTER else value
-    changed = len(shown) < len(told) or any(shown[name] is not told[name] for name in shown)
-    return shown if changed else told

@@ -23,10 +23,9 @@ from gateway.dialects.chat.dialect import CHECKS, ask_usage, has_choice, is_fini
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
-from gateway.dialects.wire.jsonbytes import get_list
+from gateway.dialects.wire.jsonbytes import edit_model, get_list
 from gateway.dialects.wire.known import TextFields, has_files
 from gateway.dialects.wire.pipelines import Pipeline
-from gateway.dialects.wire.provider_bill import edit_model
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE

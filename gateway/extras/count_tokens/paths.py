@@ -11,8 +11,7 @@ from gateway.base.errors import UpstreamError
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
-from gateway.dialects.wire.provider_bill import hide_bill
+from gateway.dialects.wire.jsonbytes import dumps_lenient, hide_bill, maybe_loads
 from gateway.dialects.wire.records import Json
 from gateway.dialects.wire.sse import BOM
 from gateway.extension import find_added

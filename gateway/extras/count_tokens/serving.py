@@ -106,7 +106,7 @@ async def count_request(
     call.model = model.id
     candidates = [
         candidate
-        for candidate in gateway.routes.find_candidates(exchange.caller.name, model)
+        for candidate in gateway.routes.candidates[exchange.caller.name, model.id]
         if candidate.provider.config.dialect in counter.exchanges
     ]
     if not candidates:

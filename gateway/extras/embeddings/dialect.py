@@ -20,10 +20,9 @@ from gateway.base.money import Tokens
 from gateway.base.usage import UNBOUNDED, Expected, Reported
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, hide_bill, maybe_loads, maybe_splice
 from gateway.dialects.wire.known import has_files, is_reference, make_fields
 from gateway.dialects.wire.passing import find_last_usage
-from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.embeddings import MULTIPLIED

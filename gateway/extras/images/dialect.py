@@ -22,11 +22,16 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_object,
+    hide_bill,
+    maybe_loads,
+)
 from gateway.dialects.wire.known import has_files, make_fields
 from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.pipelines import EventReader
-from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES

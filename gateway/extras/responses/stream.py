@@ -21,11 +21,11 @@ from gateway.dialects.wire.jsonbytes import (
     get_list,
     get_object,
     get_text,
+    hide_bill,
     maybe_replace,
 )
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader
-from gateway.dialects.wire.provider_bill import hide_bill
 from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import Framer, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES

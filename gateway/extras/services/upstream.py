@@ -12,10 +12,9 @@ from gateway.dialects.exchanges import MAX_REPLY_BYTES, Exchange
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.jsonbytes import edit_model, get_object, hide_bill
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader
-from gateway.dialects.wire.provider_bill import edit_model, hide_bill
 from gateway.dialects.wire.records import Json, ReplyContext, Target
 
 join_large: Final = partial(Exchange, max_elements=MAX_REPLY_BYTES)

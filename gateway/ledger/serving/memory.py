@@ -62,6 +62,8 @@ class Memory:
         self._accounts: dict[int, Account] = {}
         self._keys: dict[str, Key] = {}
         self._keys_by_digest: dict[bytes, Key] = {}
+        self.find_key = self._keys_by_digest.get
+        """Returns the live key of a digest, or None. Each request asks."""
         self._budgets: WeakValueDictionary[int, Budget] = WeakValueDictionary()
         """Budgets, kept alive by their keys and holds."""
         self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
@@ -73,9 +75,6 @@ class Memory:
 
     def budgets(self) -> Iterable[Budget]:
         return self._budgets.values()
-
-    def find_key(self, digest: bytes) -> Key | None:
-        return self._keys_by_digest.get(digest)
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take rows over; known accounts and keys stay the same objects."""
@@ -149,11 +148,11 @@ class Memory:
 
     def _sweep(self) -> None:
         now_ms = self._clock()
-        live = {digest: key for digest, key in self._keys_by_digest.items() if key.is_live(now_ms)}
-        self._keys_by_digest = live
-        self._keys = {key.id: key for key in live.values()}
+        found = self._keys_by_digest.items()
+        for digest in [one for one, key in found if not key.is_live(now_ms)]:
+            del self._keys[self._keys_by_digest.pop(digest).id]
         # Sweeping at each doubling costs a constant time per added key.
-        self._sweep_above = max(2 * len(live), KEYS_BEFORE_SWEEP)
+        self._sweep_above = max(2 * len(self._keys), KEYS_BEFORE_SWEEP)
 
 
 MOST_SPENT_NANO: Final = 8 * 10**18

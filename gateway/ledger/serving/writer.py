@@ -13,7 +13,8 @@ import logging
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVarTuple
+from functools import partial
+from typing import Final
 
 from gateway.base.deadlines import LATE_SECONDS
 from gateway.base.process import ExitCode
@@ -22,8 +23,6 @@ from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.serving.queue import Item, Queue, Report, Store
 
 log = logging.getLogger("gateway.ledger")
-
-Arguments = TypeVarTuple("Arguments")
 
 SHARE_SECONDS: Final = 0.005
 """How long a requested poll is delayed, so that one poll serves several requests."""
@@ -155,7 +154,7 @@ class Writer:
         self.queue.ripen_all()
         self.wake()
 
-    def _run(self, step: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
+    def _run(self, step: Callable[..., None], *arguments: object) -> None:
         """Take a step, unless the writer has ended. If the step raises, which is a bug, the writer ends."""
         # Timers and reports still come after the end, when the store may be closed.
         if self.is_ended:
@@ -180,9 +179,7 @@ class Writer:
             # Later requests may know of a commit that this poll does not see.
             self._polling += self._asked
             self._asked.clear()
-        self._store.start_round(
-            batch, polls=polls, report=lambda report: self._run(self._take_over, report)
-        )
+        self._store.start_round(batch, polls=polls, report=partial(self._run, self._take_over))
 
     def _take_over(self, report: Report | BaseException) -> None:
         """Put the committed values into memory, end the waits for them, and go on."""

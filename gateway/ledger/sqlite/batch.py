@@ -114,33 +114,33 @@ def commit_requests(
     new_prices: dict[int, str] = {}
     charges: list[Charge] = []
     accounts: set[int] = set()
-    voided: list[str] = []
-    pending: list[str] = []
+    voided, pending = list[str](), list[str]()
+    balances_nano, spent, spendings = dict[int, int](), dict[str, int](), dict[int, Spending]()
     for item in items:
-        end, price = item.settlement, item.hold.admission.price
+        admission, end = item.hold.admission, item.settlement
+        price = admission.price if end is None else end.price
         if end is None:
-            pending.append(item.hold.admission.request_id)
+            pending.append(admission.request_id)
+        elif end.is_posted:
+            charges.append((item.hold, end))
+            accounts.add(item.hold.account.id)
         else:
-            price = end.price
-            if end.is_posted:
-                charges.append((item.hold, end))
-                accounts.add(item.hold.account.id)
-            else:
-                voided.append(item.hold.admission.request_id)
+            voided.append(admission.request_id)
         if price.id not in known.prices:
             new_prices[price.id] = price.text
     with transaction(connection):
         # Prices come first, as requests refer to them; a price that is there already is left alone.
-        run_rows(connection, _INSERT_PRICES, list(new_prices.items()))
-        # Requests name their charges, and are written first. The transaction has the lock for writing,
-        # so nobody else takes the ids behind the last one.
-        last_id, balances = read_rows(connection, _READ_BALANCES, accounts) if accounts else (0, ())
+        if new_prices:
+            run_rows(connection, _INSERT_PRICES, [*new_prices.items()])
+        # Requests name their charges and come first: with the lock, nobody else takes the ids behind the last.
+        last_id, balances = read_rows(connection, _READ_BALANCES, accounts) if charges else (0, ())
         _write_requests(connection, items, last_id)
-        # Before the entries are written: they are not in the sums yet and would count twice.
-        spent = _add_spent(connection, charges, known.spent_nano)
-        balances_nano = _post_charges(connection, charges, dict(balances), last_id, now_ms)
-        # Budgets may be summed up anew from the requests, so those are written by now.
-        spendings = _charge_budgets(connection, charges, now_ms)
+        if charges:
+            # Before the entries are written: they are not in the sums yet and would count twice.
+            spent = _add_spent(connection, charges, known.spent_nano)
+            balances_nano = _post_charges(connection, charges, dict(balances), last_id, now_ms)
+            # Budgets may be summed up anew from the requests, so those are written by now.
+            spendings = _charge_budgets(connection, charges, now_ms)
         if voided or pending:
             count_and_file(connection, voided, pending)
     # Only after the commit: values of a batch that was rolled back are not in the database.
@@ -163,7 +163,7 @@ def _write_requests(connection: sqlite3.Connection, items: Sequence[Item], last_
         else:
             row |= write_end(end)
             row["price_id"], row["ended_ms"] = end.price.id, end.ended_ms
-            if end.is_posted:
+            if row["state"] == "posted":
                 last_id += 1
                 row["charge_id"] = last_id
         if not item.insert:
@@ -174,9 +174,10 @@ def _write_requests(connection: sqlite3.Connection, items: Sequence[Item], last_
         row["model"], row["stream"] = admission.model, admission.stream
         row["hold_nano"], row["started_ms"] = admission.hold_nano, admission.started_ms
         new.append(_read_new(row))
-    run_rows(connection, _INSERT_REQUESTS, new)
+    if new:
+        run_rows(connection, _INSERT_REQUESTS, new)
     # The statement skips requests that are not pending; the count shows it, and the batch is undone.
-    if run_rows(connection, _SETTLE_REQUESTS, ended) != len(ended):
+    if ended and run_rows(connection, _SETTLE_REQUESTS, ended).rowcount != len(ended):
         raise NotPendingError("a request to settle is missing or was settled before")
 
 
@@ -189,7 +190,8 @@ def _add_spent(
         origin = hold.key.line.id
         added[origin] = added.get(origin, 0) + end.cost_nano
     # Once for each line since the start: after that it is only this process that adds to it.
-    read = dict(read_rows(connection, _READ_SPENT, added.keys() - known_nano.keys()))
+    unread = added.keys() - known_nano.keys()
+    read = dict(read_rows(connection, _READ_SPENT, unread)) if unread else {}
     spent: dict[str, int] = {}
     for origin, cost_nano in added.items():
         spent[origin] = (read if origin in read else known_nano)[origin] + cost_nano
@@ -215,7 +217,7 @@ def _post_charges(
         about = (balances_nano[account_id], hold.admission.request_id, now_ms)
         rows.append((entry_id, account_id, -end.cost_nano, *about))
     run_rows(connection, _INSERT_CHARGES, rows)
-    run_rows(connection, _WRITE_BALANCES, list(balances_nano.items()))
+    run_rows(connection, _WRITE_BALANCES, [*balances_nano.items()])
     return balances_nano
 
 

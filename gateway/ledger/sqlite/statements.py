@@ -30,8 +30,9 @@ def transaction(
         if before_commit is not None:
             before_commit()
         connection.execute("COMMIT")
-    finally:
+    except BaseException:
         roll_back(connection)
+        raise
 
 
 @contextmanager
@@ -75,9 +76,16 @@ NO_PADDING: Final = "WHERE column1 <> -1"
 """Leaves out the padding: no row begins with a negative number."""
 
 
-def run_rows(connection: sqlite3.Connection, statement: Statement, rows: Sequence[Row]) -> int:
-    """Run the statement over rows of equal length; return the number of rows it changed."""
-    return _execute(connection, statement, rows).rowcount if rows else 0
+def run_rows(
+    connection: sqlite3.Connection, statement: Statement, rows: Sequence[Row]
+) -> sqlite3.Cursor:
+    """Run the statement over rows of equal length, at least one."""
+    columns = len(rows[0])
+    count = 1 << (len(rows) - 1).bit_length()  # the next power of two
+    padding = (-1,) * (columns * (count - len(rows)))
+    return connection.execute(
+        _compose(statement, columns, count), (*chain.from_iterable(rows), *padding)
+    )
 
 
 def run_all_rows(connection: sqlite3.Connection, statement: Statement, rows: Sequence[Row]) -> None:
@@ -87,24 +95,11 @@ def run_all_rows(connection: sqlite3.Connection, statement: Statement, rows: Seq
 
 
 def read_rows(
-    connection: sqlite3.Connection, statement: Statement, ids: Collection[int] | Collection[str]
+    connection: sqlite3.Connection, statement: Statement, ids: Collection[int | str]
 ) -> Any:
-    """Return the rows for these ids; `statement` gives them as one JSON array."""
-    if not ids:
-        return []
-    (array,) = _execute(connection, statement, [(id_,) for id_ in ids]).fetchone()
+    """Return the rows for these ids, at least one; `statement` gives them as one JSON array."""
+    (array,) = run_rows(connection, statement, [*zip(ids, strict=True)]).fetchone()
     return orjson.loads(array)
-
-
-def _execute(
-    connection: sqlite3.Connection, statement: Statement, rows: Sequence[Row]
-) -> sqlite3.Cursor:
-    columns = len(rows[0])
-    count = 1 << (len(rows) - 1).bit_length()  # the next power of two
-    padding = (-1,) * (columns * (count - len(rows)))
-    return connection.execute(
-        _compose(statement, columns, count), (*chain.from_iterable(rows), *padding)
-    )
 
 
 @lru_cache(maxsize=256)

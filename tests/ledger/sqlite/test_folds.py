@@ -316,10 +316,10 @@ def numbers() -> Iterator[sqlite3.Connection]:
         yield numbers
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 512])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 512])
 def test_each_row_is_written_and_read_once(numbers: sqlite3.Connection, count: int) -> None:
     rows = [(f"id{n}", n) for n in range(count)]
-    assert run_rows(numbers, INSERT, rows) == count
+    assert run_rows(numbers, INSERT, rows).rowcount == count
     assert numbers.execute("SELECT * FROM numbers").fetchall() == rows
     assert read_rows(numbers, READ, [id_ for id_, _ in rows]) == [list(row) for row in rows]
     assert read_rows(numbers, READ, ["unknown"]) == []
