@@ -24,7 +24,7 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = """
     config/load config/models config/prices config/providers config/reader config/secrets
-    dialects/chat/state dialects/messages/caller dialects/messages/history dialects/messages/usage
+    dialects/chat/state dialects/messages/caller dialects/messages/history dialects/messages/stream
     dialects/translate/messages_over_chat_request dialects/translate/roots dialects/translate/schemas
     dialects/wire/fields
     dialects/wire/jsonbytes dialects/wire/provider_bill dialects/wire/records dialects/wire/usage extras/advice/literals extras/advice/mistaken

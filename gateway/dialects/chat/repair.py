@@ -2,7 +2,7 @@
 
     object, id, usage    `maybe_repair_reply` (and created), `chunks.ChunkRepair`; in streams the id and a usage
                          beside choices by `ChatStream`, since templates write them, too
-    index                `_repair_choice`, `ChunkRepair`, and what is within:
+    index                `_repair_choices`, `ChunkRepair`, and what is within:
     finish_reason        `repair_finish`
     message, delta       `repair_message`, `ChunkRepair`: role, content, `tool_calls`, `function_call`
     tool_calls           `content.CallRepair`: index, id, type, name and arguments of each
@@ -76,25 +76,21 @@ def _complete_usage(usage: Json, tokens: Tokens) -> Json:
 
 def _repair_choices(given: list[object], context: ReplyContext) -> list[object]:
     """Repair the choices. One without a message gets an empty one, if others have theirs."""
-    repaired, lack_messages = [], True
-    for number, one in enumerate(given):
-        if type(one) is dict:
-            message = find_message(one)
-            lack_messages = lack_messages and message is None
-            one = _repair_choice(one, message or {}, number, context)  # noqa: PLW2901
-        repaired.append(one)
+    repaired, lack_messages = list[object](), True
+    for number, choice in enumerate(given):
+        if type(choice) is not dict:
+            repaired.append(choice)
+            continue
+        one = choice if type(choice.get("index")) is int else {**choice, "index": number}
+        message = find_message(one)
+        lack_messages = lack_messages and message is None
+        told = repair_message(message or {}, context, passes=True)
+        if told is not message:
+            one = {**one, "message": told}
+        repaired.append(repair_finish(one, context, called=bool(told.get("tool_calls"))))
     if lack_messages:
         raise UpstreamError(NO_MESSAGE)
     return repaired
-
-
-def _repair_choice(choice: Json, message: Json, position: int, context: ReplyContext) -> Json:
-    if type(choice.get("index")) is not int:
-        choice = {**choice, "index": position}
-    repaired = repair_message(message, context, passes=True)
-    if repaired is not message:
-        choice = {**choice, "message": repaired}
-    return repair_finish(choice, context, called=bool(repaired.get("tool_calls")))
 
 
 def find_message(choice: Json) -> Json | None:

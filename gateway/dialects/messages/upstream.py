@@ -20,8 +20,8 @@ from gateway.dialects.messages.stream import (
     count_block_text,
     find_tool,
     is_made,
+    read_messages_usage,
 )
-from gateway.dialects.messages.usage import read_messages_usage
 from gateway.dialects.wire.base import EventUpstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list

@@ -30,7 +30,7 @@ from gateway.base.money import Tokens
 from gateway.base.prices import BillOptions, BillTerms
 from gateway.base.usage import Expected, Metered, Reported, UsageLimits
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.messages.usage import read_messages_usage
+from gateway.dialects.messages.stream import read_messages_usage
 from gateway.dialects.wire.jsonbytes import hide_bill
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext
 from gateway.dialects.wire.usage import make_chat_usage, maybe_repair_chat_usage, read_openai_usage
