@@ -167,7 +167,7 @@ async def test_a_spent_budget_is_a_402_that_says_when_it_resets(
     """Both dialects; a higher budget is in force at the very next request."""
     gateway, key = stage.gateway, spare.key
     stage.alpha.always(json_reply(completion()))
-    edit = ("key", "edit", key.key_id, "--budget")
+    edit = ("key", "edit", spare.key_id, "--budget")
     assert (await gateway.run(*edit, "0.000000001/month")).code == 0
     assert (await gateway.chat(key, say("plain/0"))).status == 200
     refused = await gateway.chat(key, say("plain/0"))
