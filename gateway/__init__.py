@@ -16,7 +16,7 @@ What stands further in belongs to what is above it.
 
     api.aiohttp_insides.PacedConnection  bytes from the caller's socket, to aiohttp's parser
     api.routes.add_api                   which path has which handler, in which layers
-    api.front.make_front                 the outermost layer: request id, dialect, errors as replies
+    api.front.make_front                 the outermost layer: the record of a request, its id, errors as replies
     api.keys.require_key                 key and account, rates, balance
     api.completions.serve_completion     the handler; its task does all that is below, but for what is said there
     api.bodies.read_body                   the body, counted in memory
