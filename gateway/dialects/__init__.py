@@ -7,7 +7,7 @@
     wire/       what all dialects share: the seams and what crosses them, events, streams, JSON at the byte
                 level, fields, errors, usage
 
-Each of these imports what stands below it alone.
+Each of these imports only what is listed below it.
 
 A new dialect, or a service with models of another kind, is an extra: a folder whose `Extra` has `dialects`,
 `kinds` and `find_formats`, and no line elsewhere (`tests/dialects/tiny` shows it). Other folders change only

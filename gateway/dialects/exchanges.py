@@ -29,10 +29,10 @@ from gateway.dialects.wire.stream import PICTURE_BYTES, TranslatedStream
 from gateway.dialects.wire.usage import tells_work
 
 MAX_REPLY_BYTES: Final = 64 << 20
-"""Bytes of the largest JSON reply, which is kept whole until it is charged. Replies with base64 audio
-have some MiB."""
+"""Bytes of the largest JSON reply, which is kept whole until it is charged: replies with base64 audio have
+some MiB."""
 MAX_REPLAYED_BYTES: Final = 8 << 20
-"""Bytes of a JSON reply that is sent as a stream, as many as a translated event."""
+"""Bytes of a JSON reply that is translated into a stream, as many as a translated event may have."""
 
 MAX_REPLY_ELEMENTS: Final = 1_000_000
 """JSON values of a JSON reply: 3,400 tokens with 20 alternatives each have 1,000,000. orjson reads them
@@ -42,13 +42,13 @@ UNCOUNTED_BYTES: Final = 1 << 16
 readings stay below `MAX_REPLY_ELEMENTS`."""
 
 _BEGINNING: Final = BOM + b" \t\n\r\v\f"
-"""The bytes before a text. A byte order mark may come in two reads, and no text begins with one of its bytes."""
+"""Bytes to skip before a text: a byte order mark may come in two reads, and no text begins with its bytes."""
 
 _TOO_LARGE: Final = "The upstream provider's reply is too large."
 
 
 def looks_like_json(data: bytes) -> bool:
-    """Return whether a body's first bytes begin a JSON object or array, as no line of a stream does."""
+    """Return whether a body begins as a JSON object or array. No stream of events begins so."""
     return trim(data)[:1] in (b"{", b"[")
 
 
@@ -67,7 +67,7 @@ class Translation:
     """Writes the caller's reply. Raises UpstreamError for content that no reply can hold."""
     open_writer: Callable[[ReplyContext], EventWriter]
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The caller's names of the upstream's fields, if they differ. Of several, the first present one."""
+    """The caller's names for a field of the upstream, if they differ: the first one in the request counts."""
     item_name: str = "[{}]"
     """The form in which the caller's errors name an item of an array."""
 
@@ -84,7 +84,7 @@ class Exchange:
     """The most JSON values of a reply."""
 
     def __post_init__(self) -> None:
-        """Raise TypeError for an upstream without something that callers may ask for."""
+        """Raise TypeError if callers may request a stream that the upstream cannot give."""
         upstream = self.upstream
         wanted = StreamingUpstream if upstream.makes_audio else EventUpstream
         if self.caller.may_stream and not isinstance(upstream, wanted):
@@ -121,42 +121,42 @@ class Exchange:
         return Payload(data, options, not _EFFORT.isdisjoint(asked) and _says_effort(asked))
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
-        """Turn a JSON reply into the caller's; one that cannot be passed on has a `failure` in place of it.
+        """Turn a JSON reply into the caller's. If it cannot be passed on, the result has a `failure`.
 
-        Raises GatewayError for a provider's error, and for what is no reply and tells no usage.
+        Raises GatewayError for a provider's error, and for a body that is no reply and tells no usage.
         """
         upstream, text = self.upstream, trim(body)
-        reply, made = self._read_and_meter(text, context)
-        if made.failure is not None:
-            return made
+        reply, result = self._read_and_meter(text, context)
+        if result.failure is not None:
+            return result
         try:
             if self.translation is None:
-                made.body = upstream.edit_reply(text, reply, context, made.metered.tokens)
+                result.body = upstream.edit_reply(text, reply, context, result.metered.tokens)
             else:
                 usage = ReplyUsage(
-                    made.metered.tokens, made.metered.estimated, upstream.find_usage(reply)
+                    result.metered.tokens, result.metered.estimated, upstream.find_usage(reply)
                 )
-                made.body = dumps_lenient(self.translation.translate_reply(reply, context, usage))
+                result.body = dumps_lenient(self.translation.translate_reply(reply, context, usage))
         except UndeliverableReply as error:
-            made.failure = error
+            result.failure = error
         except UpstreamError as error:
-            made.failure = _require_usage(error, upstream.find_usage(reply))
-        return made
+            result.failure = _require_usage(error, upstream.find_usage(reply))
+        return result
 
     def replay_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Write a JSON reply as the upstream's stream, as requested, for `feed_reply`.
 
-        One that is cut has a failure, too. Raises as `read_reply`.
+        If the reply is cut short, the result has a failure, too. Raises as `read_reply`.
         """
         upstream, text = self.upstream, trim(body)
         assert isinstance(upstream, EventUpstream)
-        reply, made = self._read_and_meter(text, context)
+        reply, result = self._read_and_meter(text, context)
         if upstream.check_reply(reply):
             try:
-                made.body = upstream.replay_reply(text, reply)
+                result.body = upstream.replay_reply(text, reply)
             except UndeliverableReply as error:
-                made.failure = error
-        return made
+                result.failure = error
+        return result
 
     @property
     def most_replayed_bytes(self) -> int:
@@ -164,7 +164,7 @@ class Exchange:
         return MAX_REPLY_BYTES if self.translation is None else MAX_REPLAYED_BYTES
 
     def _read_and_meter(self, text: bytes, context: ReplyContext) -> tuple[Json, Reply]:
-        """Read a JSON reply and its charge; what the caller gets is still missing."""
+        """Read a JSON reply; return it with its charge. The caller's body is not written yet."""
         upstream, expected = self.upstream, context.expected
         try:
             reply, failure = self._parse(text)
@@ -190,9 +190,9 @@ class Exchange:
         return reply, Reply(b"", metered, failure)
 
     def _parse(self, text: bytes) -> tuple[Json, UpstreamError | None]:
-        """Parse a reply; of any other body return what tells its usage, and the failure.
+        """Parse a reply. For any other body, return the object that tells its usage, and the failure.
 
-        Raises UpstreamError for an error.
+        Raises GatewayError if the body is an error.
         """
         upstream, failure = self.upstream, None
         try:
@@ -206,9 +206,9 @@ class Exchange:
         for one in _list_errors(text, reply):
             if type(one) is dict:
                 upstream.check_error(one)
-        what = "JSON" if reply is None else upstream.reply_name
-        told = reply if type(reply) is dict else find_last_usage(text) or {}
-        return told, failure or UpstreamError(f"The upstream's reply is not {what}.")
+        expected = "JSON" if reply is None else upstream.reply_name
+        holder = reply if type(reply) is dict else find_last_usage(text) or {}
+        return holder, failure or UpstreamError(f"The upstream's reply is not {expected}.")
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         """Begin a stream."""
@@ -225,7 +225,7 @@ def feed_reply(stream: Pipeline, made: Reply) -> Reply:
     """Feed a reply's events to the caller's stream; return what comes out, with its charge."""
     out = stream.feed(made.body) + stream.end() if made.body else b""
     failure, metered = made.failure or stream.failure, made.metered
-    # The provider made it, and told its usage.
+    # The provider made the reply and told its usage, so it is charged.
     if type(failure) is UpstreamError and not metered.unreported:
         failure = UndeliverableReply(failure.message)
     if failure is None and stream.complete:
@@ -234,37 +234,37 @@ def feed_reply(stream: Pipeline, made: Reply) -> Reply:
 
 
 def refuse_large(body: bytes, context: ReplyContext) -> Reply:
-    """Return what becomes of a JSON reply that is too large to be read. Raises UpstreamError for a page."""
+    """Return the failure of a JSON reply that is too large, and its charge. Raises UpstreamError for HTML."""
     if not looks_like_json(body):  # a page of HTML is free
         raise UpstreamError(_TOO_LARGE)
     return _charge_unread(UndeliverableReply(_TOO_LARGE), context)
 
 
 def _list_errors(text: bytes, reply: object) -> Sequence[object]:
-    """Return what may be an error: what stands first or last in a list (Google) or in events."""
+    """Return the items that may be an error: the first and the last of a list (Google), or outer events."""
     if type(reply) is list and reply:
         return reply[0], reply[-1]
     return read_outer_events(text) if reply is None else ()
 
 
 def _charge_unread(failure: UndeliverableReply, context: ReplyContext) -> Reply:
-    """Return the failure of a body that is not read; the provider made it, so it is charged as a picture."""
+    """Return the failure of a body that is not read, charged like a picture, since the provider made it."""
     metered = meter(Reported(), PICTURE_BYTES, context.expected, complete=False)
     return Reply(b"", metered, failure)
 
 
 def _require_usage(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:
-    """Return a failure with a usage, which is charged. Raises one without, for which nobody pays."""
+    """Return the failure, to be charged, if there is a usage. Otherwise raise it: then nobody pays."""
     if not tells_work(usage):
         raise failure
     return UndeliverableReply(failure.message)
 
 
 def _says_effort(asked: Json) -> bool:
-    """Return whether an upstream's request, of any dialect, says how much to reason."""
+    """Return whether an upstream's request, in any dialect, states how much to reason."""
     inner = (get_object(asked, name).get("effort") for name in ("output_config", "reasoning"))
     return any((asked.get("reasoning_effort"), asked.get("thinking"), *inner))
 
 
 _EFFORT: Final = frozenset({"output_config", "reasoning", "reasoning_effort", "thinking"})
-"""The members of a request that may say so; most requests have none."""
+"""The members that may state it; most requests have none of them."""

@@ -1,4 +1,4 @@
-"""The tables of what callers and providers speak: the core's, what an extra adds, and all of them."""
+"""The tables of the formats that callers and providers speak: the core's, an extra's, and all together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from gateway.dialects.wire.records import DEMO
 Translations = Mapping[tuple[str, str], Translation]
 """Keys are the names of the caller's dialect and the upstream's."""
 Compose = Callable[[Translation, Translation, tuple[Caller, EventUpstream]], Translation]
-"""Joins the translation from a caller's dialect to the pivot's and that to an upstream's; told the pivot's own."""
+"""Joins the translation from a caller's dialect to the pivot's and that from there to an upstream's, given
+the pivot's own caller and upstream."""
 Exchanges = Mapping[str, Mapping[str, Exchange]]
 """Keys are the name of the caller's dialect, then a provider's `dialect`."""
 
@@ -34,19 +35,19 @@ class Formats:
     """The formats of callers and providers: the core's share, an extra's, or all of them together."""
 
     callers: Mapping[str, Caller] = field(default_factory=dict)
-    """Keys are their names."""
+    """Keys are the names of the dialects."""
     upstreams: Mapping[str, EventUpstream] = field(default_factory=dict)
     """Keys are a provider's `dialect`."""
     translations: Translations = field(default_factory=dict)
     services: Sequence[Exchange] = ()
     """The exchanges of models without conversations, for providers with OpenAI's paths."""
     compose: Compose | None = None
-    """Makes the pairs without a translation of their own; None leaves them out."""
+    """Makes the translation of a pair that has no direct one; None leaves such pairs out."""
     unserved: Mapping[str, str] = field(default_factory=dict)
     """Paths that are not served, and what to use instead; `...` stands for all paths below."""
 
     def __or__(self, other: Formats) -> Formats:
-        """Add another share behind it."""
+        """Combine two shares. The other's entries replace those with equal keys, except for `compose`."""
         return Formats(
             callers={**self.callers, **other.callers},
             upstreams={**self.upstreams, **other.upstreams},
@@ -63,7 +64,7 @@ class Formats:
 
     @cached_property
     def exchanges(self) -> Exchanges:
-        """Every caller over every upstream that it can be served over."""
+        """All pairs of a caller and an upstream that can serve it."""
         exchanges: dict[str, dict[str, Exchange]] = {name: {} for name in self.callers}
         for name, caller in self.callers.items():
             for provider, upstream in self.upstreams.items():
@@ -84,7 +85,7 @@ class Formats:
 
 
 _CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": MessagesCaller()}
-"""On shared paths the first answers requests without a `marker`."""
+"""On shared paths the first caller answers requests that have no `marker`."""
 
 _UPSTREAMS: Final[Mapping[str, EventUpstream]] = {
     "chat": ChatUpstream(),
@@ -109,4 +110,4 @@ _TRANSLATIONS: Final[Translations] = {
 }
 
 FORMATS: Final = Formats(callers=_CALLERS, upstreams=_UPSTREAMS, translations=_TRANSLATIONS)
-"""The core's."""
+"""The core's share."""

@@ -1,4 +1,4 @@
-"""Repairs of chat chunks that break OpenAI's schema; `repair` has those of whole replies, and of what is in both.
+"""Repairs of chat chunks that break OpenAI's schema; `repair` has those of whole replies, and shared parts.
 
 `ChunkRepair` sees every parsed chunk of a stream once, in order. A choice has three parts there: its first
 chunk (role and empty content), its content, and its last chunk (empty delta and finish_reason). Merged chunks
@@ -34,7 +34,7 @@ class ChunkRepair:
         self.finished: set[int] = set()
         self._context = context
         self.passes = False
-        """The chunks go to a chat caller, whose tools may not be as they were declared."""
+        """The chunks go to a chat caller. Its custom tools that were declared flat were sent as functions."""
         self._tools: dict[int, CallRepair] = {}
 
     @property
@@ -51,7 +51,7 @@ class ChunkRepair:
 
     @property
     def decodes(self) -> bool:
-        """A call was a function's and is a custom tool's."""
+        """A function's call is being rewritten as a custom tool's."""
         return any(tools.decodes for tools in self._tools.values())
 
     def repair(self, chunk: Json) -> list[Json] | None:
@@ -84,7 +84,7 @@ class ChunkRepair:
         ]
 
     def continue_tool(self, choice: int, tool: int) -> None:
-        """Note that more arguments of a call passed without a look at them."""
+        """Note that more arguments of a call passed unread."""
         self._tools[choice].continue_call(tool)
 
     def _split(self, choice: Json, position: int) -> list[tuple[int, Json]]:
@@ -97,7 +97,7 @@ class ChunkRepair:
             delta = {}
             choice = {**choice, "delta": delta}
         finish = choice.get("finish_reason") or None
-        # Parts are told apart by what the choice had before, not by what this chunk claims.
+        # The part depends on what the choice had before, not on what this chunk claims.
         first = index not in self.started
         self.started.add(index)
         if index in self.finished and not _carries(delta):
@@ -136,7 +136,7 @@ class ChunkRepair:
 
 
 def _carries(delta: Json) -> bool:
-    """Return whether a delta contains more than its role."""
+    """Return whether a delta has a member that is not empty, besides its role."""
     return any(value not in EMPTY for key, value in delta.items() if key != "role")
 
 

@@ -1,9 +1,9 @@
-"""The content of a chat reply: text and reasoning, pictures and recordings, and its tool calls, told apart and repaired.
+"""The content of a chat reply: text, reasoning, pictures, recordings, and tool calls, which are repaired.
 
 A fragment belongs to a call by these signs, a stronger one before a weaker one: an index that no call
 had with a name, an id, an index, its place behind other fragments. One that names another function begins
-a call. Callers get the indexes counted from 0, as SDKs take them for places in a list. README.md has who
-breaks the schema.
+a call. Callers get indexes counted from 0, as SDKs use them as places in a list. README.md lists the
+vendors that break the schema.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def carries(choice: object, key: Literal["message", "delta"]) -> bool:
 
 
 def read_content(content: object) -> tuple[str, str]:
-    """Read the reasoning and the text of a content, which at Mistral and Databricks may be an array of both."""
+    """Read the reasoning and the text of a content. At Mistral and Databricks it may be an array of both."""
     if isinstance(content, str):
         return "", content
     thinking = text = ""
@@ -115,16 +115,16 @@ def read_arguments(given: object) -> str:
 @dataclass(slots=True)
 class _Call:
     identity: str
-    """The upstream's first id of it."""
+    """The first id that the upstream gave the call."""
     name: str
     is_whole: bool
-    """Without an id to tell it by: its arguments came with its name."""
+    """The first fragment has no id and has all arguments."""
     decoder: InputDecoder | None = None
-    """The decoder of a custom tool's input, where the upstream knows it as a function."""
+    """The decoder of a custom tool's input, if the upstream knows the tool as a function."""
 
 
 class CallRepair:
-    """The calls of one message. It returns lists that conform as they are."""
+    """Repairs the calls of one message. A list that conforms is returned as the same object."""
 
     __slots__ = ("_by_id", "_calls", "_customs", "_ids", "_latest", "_places", "decodes", "moves")
 
@@ -133,7 +133,7 @@ class CallRepair:
         self._ids = ids
         self._customs = customs
         self.decodes = False
-        """A call of such a function has begun."""
+        """A call of one of `customs` has begun."""
         self._calls: dict[int, _Call] = {}
         """The calls so far, by the index that the caller gets."""
         self._by_id: dict[str, int] = {}
@@ -166,7 +166,7 @@ class CallRepair:
         return fixed if differ(fixed, calls) else calls
 
     def close(self) -> list[Json]:
-        """Return fragments with what the calls of custom tools lack, as nothing follows."""
+        """Return fragments with the rest of the custom tools' inputs, as nothing follows."""
         calls = self._calls.items()
         texts = ((index, call.decoder.close()) for index, call in calls if call.decoder is not None)
         return [{"index": index, "custom": {"input": text}} for index, text in texts if text]
@@ -209,7 +209,7 @@ class CallRepair:
                 return at if known is None else known
             if not another and not _is_other(begun, call, name):
                 return at
-        # Some count none; and fragments may have come by an index that no call was given.
+        # Some providers give all calls one index. Or fragments came under an index that began no call.
         self.moves += at is not None or told in self._calls
         self._places[told] = free
         return free
@@ -231,7 +231,7 @@ class CallRepair:
         return repaired if begun.decoder is None else _write_custom(repaired, begun.decoder)
 
     def _continue(self, index: int, call: Json) -> Json:
-        """Leave out what only the first fragment has: clients add up ids and names, but not empty ones."""
+        """Leave out id and name, which only the first fragment may have: clients append repeated ones."""
         begun, name = self._calls[index], _read_name(call)
         if identity := get_text(call, "id"):
             self._by_id.setdefault(identity, index)
@@ -266,7 +266,7 @@ def _write_custom(call: Json, decoder: InputDecoder) -> Json:
 
 
 def _is_other(begun: _Call, call: Json, name: str) -> bool:
-    """Return whether a fragment without an id of its own is of another call than its index says."""
+    """Return whether a fragment without an id of its own belongs to another call than its index says."""
     if not name or not begun.name:
         return False
     return name != begun.name or (begun.is_whole and _is_whole(call))
@@ -289,7 +289,7 @@ def fill_calls(message: Json) -> Json:
 
 
 def _fill_arguments(call: Json) -> Json:
-    """Write the arguments of a whole call that has none, where they are an object: clients parse them."""
+    """Write an empty object of arguments as "{}": clients parse the arguments of a whole call."""
     match call:
         case {"function": {"arguments": dict(given)} as function} if not given:
             return {**call, "function": {**function, "arguments": "{}"}}
@@ -298,7 +298,7 @@ def _fill_arguments(call: Json) -> Json:
 
 
 def _repair_text(call: Json, *, complete: bool = False) -> Json:
-    """Write arguments as a text; if it is to be complete, a text has to be there."""
+    """Write arguments as a string. If `complete`, add an empty string where they are missing."""
     for key, member in ARGUMENTS.items():
         if key not in call:
             continue
@@ -313,7 +313,7 @@ def differ(fixed: list[object], calls: list[object]) -> bool:
 
 
 def write_ids(message: Json, ids: HistoryIds) -> Json:
-    """Write the ids of a message's calls, or of the call that it is the result of."""
+    """Write the ids of a message's calls or, in a result, the id of its call."""
     if message.get("role") == "tool":
         if (identity := maybe_id(message, "tool_call_id")) is None:
             return message

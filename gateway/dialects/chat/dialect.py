@@ -1,6 +1,6 @@
-"""Both sides of the chat dialect: callers' requests checked; upstreams asked, and their JSON replies.
+"""Both sides of the chat dialect: checking callers' requests, asking upstreams, reading JSON replies.
 
-OpenAI's other services are requested in much the same way, so the shared parts are here, too.
+OpenAI's other services use a similar request, so the parts shared with them are here, too.
 
 Before money is held, only fields that are priced or limited by the schema are checked. All others pass,
 known or not. Texts and codes are OpenAI's own where known.
@@ -46,10 +46,10 @@ _TEXT_PARTS: Final = frozenset({"text", "refusal", "thinking", "reasoning", "ref
 _PLAIN: Final = frozenset(
     {"role", "content", "name", "tool_call_id", "reasoning_content", "refusal"}
 )
-"""Members of a message that have no files, or are looked at. Nearly all messages have no others."""
+"""Members of a message that have no files, or are checked. Nearly all messages have no others."""
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 _PLAIN_MEMBERS: Final = 2
-"""Members of a plain message (`role` and `content`) and of most parts, which need no look at others."""
+"""Members of a plain message (`role` and `content`) and of most parts: with two, there are no others."""
 _NEWER: Final = "max_completion_tokens"
 _MESSAGE: Final = Names(
     {"audio", "content", "extra_content", "function_call", "name", "reasoning"}
@@ -80,7 +80,7 @@ class ChatCaller(Caller):
         if has_blocks(body):
             body = write_blocks(body)
         options = body.get("stream_options") or {}
-        # A provider may obey either limit, and the hold has to cover both.
+        # A provider may obey either limit, and the hold has to cover the larger.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
         n, limit = FIELDS.count_output(body, body.get("n") or 1, most)
         request = CompletionRequest(
@@ -144,14 +144,14 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
             _PART.check(f"{where}[{index}]", part)
             if kind not in _PART.known:
                 check_spelling(f"{where}[{index}]", part, kind)
-            # Beside its text, where some providers look, too.
+            # Some providers read members beside the text, too.
             add_others(request, part, _PART_NAMES)
         if kind not in _TEXT_PARTS:
             _add_file(f"{where}[{index}]", kind, part, request)
 
 
 def _add_file(where: str, kind: str, part: Json, request: CompletionRequest) -> None:
-    """Add the file of a part. Raises BadRequest for a file named by its id."""
+    """Count the file of a part. Raises BadRequest for a file named by its id."""
     held = part.get(kind)
     file = held if isinstance(held, dict) else {"url": held}
     FILE_NAMES.check(f"{where}.{kind}", file)

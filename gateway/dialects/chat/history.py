@@ -16,9 +16,9 @@ from gateway.dialects.wire.jsonbytes import get_list, get_object
 from gateway.dialects.wire.records import Json, Target
 
 FOREIGN_SIGNATURE: Final = "skip_thought_signature_validator"
-"""Stands for the signature of a call that Gemini did not make (Google's documentation of them)."""
+"""Replaces the signature of a call that Gemini did not make (Google's documentation of signatures)."""
 NO_REASONING: Final = " "
-"""Stands for the reasoning of a turn that has none: an empty one is refused, like none."""
+"""Replaces the reasoning of a turn that has none: providers that require it refuse an empty one, too."""
 
 
 def open_history(messages: list[Json], tag: str) -> list[Json]:
@@ -59,16 +59,16 @@ def write_history(messages: list[Json], target: Target, tools: object) -> list[J
 
 
 def _lead(messages: list[Json]) -> list[Json]:
-    """Join all instructions into the first message: templates of some models take no other."""
+    """Join all instructions into the first message: some models' templates allow them nowhere else."""
     told = [one for one in messages if one["role"] in _INSTRUCTIONS]
     if len(told) < 2 and told == messages[: len(told)]:  # noqa: PLR2004 - none, or the first one alone
         return messages
     parts: list[Json] = []
     for one in told:
         content = one.get("content") or []
-        held = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         mark = {name: one[name] for name in _MARKS & one.keys()}
-        parts += [*held[:-1], *({**last, **mark} for last in held[-1:])]
+        parts += [*blocks[:-1], *({**last, **mark} for last in blocks[-1:])]
     rest = [one for one in messages if one["role"] not in _INSTRUCTIONS]
     if all(one.keys() == {"type", "text"} for one in parts):  # no mark of a cache
         joined = "\n\n".join(one["text"] for one in parts)
@@ -79,7 +79,7 @@ def _lead(messages: list[Json]) -> list[Json]:
 _INSTRUCTIONS: Final = frozenset({"developer", "system"})
 _MARKS: Final = frozenset({"cache_control"})
 _PLAIN: Final = frozenset({"content", "name", "role"})
-"""Members of a message that goes back as it came, unless it is a turn of the model's own, or a result."""
+"""A message with only these members goes back unchanged, unless it is an assistant's or a tool's."""
 _WITH_CALLS: Final = ("assistant", "tool")
 
 
@@ -117,7 +117,7 @@ def _write_assistant(message: Json, state: State, target: Target, *, wants_reaso
 
 
 def _drop_thinking(message: Json) -> Json:
-    """Leave out the thinking in a content, of which only Mistral makes a part."""
+    """Leave out thinking parts of a content, which only Mistral has."""
     content = message.get("content")
     if type(content) is not list or message.get("role") != "assistant":
         return message
@@ -144,7 +144,7 @@ def _drop_members(message: Json) -> Json:
 
 
 _GIVEN: Final = frozenset({"extra_content", "reasoning", "reasoning_content", "reasoning_details"})
-"""Members that vendors add to an assistant's message, and other vendors refuse."""
+"""Members that some vendors add to an assistant's message and others refuse."""
 
 
 def _write_calls(calls: list[object], states: list[Json], target: Target) -> list[object]:

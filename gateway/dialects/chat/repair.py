@@ -40,7 +40,7 @@ NO_MESSAGE: Final = "The upstream's reply has no message in it."
 
 
 def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
-    """Return a reply with the fields in place that the schema requires, or None when they are.
+    """Return a reply with the fields that the schema requires, or None if it has them already.
 
     Raises UpstreamError if no choice has a message.
     """
@@ -68,7 +68,7 @@ def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Js
 
 
 def _complete_usage(usage: Json, tokens: Tokens) -> Json:
-    """Return the `usage` to give in place of one that has other tokens than are charged, if any."""
+    """Return the `usage` that replaces one which differs from the charge; {} if the reply keeps its own."""
     if (sums := maybe_repair_chat_usage(usage)) is not None:
         return {"usage": sums}
     return {} if has_counts(usage) else {"usage": {**usage, **make_chat_usage(tokens)}}
@@ -103,9 +103,9 @@ def find_message(choice: Json) -> Json | None:
 
 
 def repair_finish(choice: Json, context: ReplyContext, *, called: bool) -> Json:
-    """Give a choice one of OpenAI's reasons, and one with calls, and no other, that for which clients run them.
+    """Give a choice one of OpenAI's reasons: if and only if it has calls, the one for which clients run them.
 
-    OpenAI, too, ends with `stop` behind the call of a function that the caller named.
+    If the caller named the function to call, `stop` is kept: OpenAI itself ends such a reply with it.
     """
     given, body = choice.get("finish_reason"), context.request.body
     if type(given) is not str:
@@ -115,12 +115,12 @@ def repair_finish(choice: Json, context: ReplyContext, *, called: bool) -> Json:
     if called and (finish == "function_call" or (finish == "stop" and not is_forced)):
         finish = "tool_calls"
     elif finish == "tool_calls" and not called and "functions" not in body:
-        finish = "stop"  # agents ask again and again for the calls
+        finish = "stop"  # else agents would repeat the request to get the calls
     return choice if finish == given else {**choice, "finish_reason": finish}
 
 
 def _find_finish(given: str) -> str:
-    """Return OpenAI's word for a finish reason, which Gemini explains: `content_filter: RECITATION`."""
+    """Return OpenAI's word for a finish reason. Gemini appends details: `content_filter: RECITATION`."""
     return _FINISHES.get(squeeze(given.partition(":")[0]), given)
 
 
@@ -137,19 +137,19 @@ _FINISHES: Final = {
     "length": "length",
     "contentfilter": "content_filter",
 }
-"""OpenAI's finish reasons by other vendors' words: Together, TGI, Cohere, DeepSeek, Zhipu, Gemini and Bedrock, some
-of them behind relays."""
+"""OpenAI's finish reasons by the words of Together, TGI, Cohere, DeepSeek, Zhipu, Gemini and Bedrock, some
+of which come through relays."""
 
 
 def repair_message(message: Json, context: ReplyContext, *, passes: bool = False) -> Json:
     """Return the message of a reply as the schema has it; the same object if it conforms.
 
-    `passes`: it goes to a chat caller, whose tools may not be as they were declared.
+    `passes`: it goes to a chat caller, whose flat custom tools were sent as functions.
     """
     fixes: Json = {}
     if message.get("role") != "assistant":
         fixes["role"] = "assistant"
-    # Gemini's has none if all tokens went into reasoning, and clients read it as a text.
+    # Gemini sends no content if all tokens went into reasoning, and clients expect a string.
     if message.get("content") is None and not any(map(message.get, _INSTEAD)):
         fixes["content"] = ""
     calls = get_list(message, "tool_calls")
@@ -164,7 +164,7 @@ def repair_message(message: Json, context: ReplyContext, *, passes: bool = False
 
 
 _INSTEAD: Final = ("tool_calls", "function_call", "refusal", "audio")
-"""Members that a message has in place of a text: beside one of these a null is OpenAI's own."""
+"""Members that replace a text: beside one of these, OpenAI's own content is null."""
 
 
 def open_calls(context: ReplyContext, *, passes: bool) -> CallRepair:
@@ -173,7 +173,7 @@ def open_calls(context: ReplyContext, *, passes: bool) -> CallRepair:
 
 
 def list_calls(message: Json, context: ReplyContext, **place: int) -> list[object]:
-    """List the calls of a message or a delta, and one of the old kind that the caller did not ask for."""
+    """List the calls of a message or a delta, with a `function_call` if the caller sent no `functions`."""
     calls, call = get_list(message, "tool_calls"), message.get("function_call")
     if calls or type(call) is not dict or "functions" in context.request.body:
         return calls

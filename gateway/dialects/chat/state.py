@@ -21,7 +21,7 @@ STATE: Final = "gateway_state"
 """The member of an assistant's message, or of a delta, that no upstream and no caller sees: an object
 with `sealed`, and in messages with `reasoning`; a `State` once it is opened."""
 MAX_STATE_CHARS: Final = 8 << 20
-"""Characters of what a reply's upstream wants back: the length of the largest event."""
+"""Characters of the state of one reply: the length of the largest event."""
 
 
 @dataclass(slots=True)
@@ -31,11 +31,11 @@ class State:
     found: list[object]
     """The states that were sealed for the upstream, in order."""
     reasoning: str = ""
-    """The text of its reasoning, whoever made it."""
+    """The text of the turn's reasoning, whichever provider made it."""
 
 
 def add_state(message: Json, sealed: list[str], reasoning: list[str]) -> None:
-    """Add the seals that the caller sent to a message, which may be made of many turns."""
+    """Add seals and reasoning that the caller sent to a message, into which many turns may be joined."""
     held = message.setdefault(STATE, {"sealed": [], "reasoning": []})
     held["sealed"] += sealed
     held["reasoning"] += reasoning
@@ -58,7 +58,7 @@ class StateCollector:
 
         Raises UndeliverableReply for more state than a caller could send again.
         """
-        # The inner translation has sealed it already, for its own provider.
+        # In a composed pair, the inner translation has already sealed it for its provider.
         if STATE in held:
             self._seals.append(get_text(get_object(held, STATE), "sealed"))
         if details := get_list(held, "reasoning_details"):
@@ -85,16 +85,16 @@ class StateCollector:
         return sealed
 
     def take_any(self) -> str:
-        """Return the seals, or an empty one: SDKs drop reasoning that is not signed."""
+        """Return the seals, or else a seal of nothing: SDKs drop reasoning that is not signed."""
         return self.take() or seal(None, self._tag)
 
 
 _FRAGMENTS: Final = ("text", "summary", "data", "signature")
-"""Members of a detail that a stream gives piece by piece."""
+"""Members of a detail that a stream sends in fragments."""
 
 
 def merge_details(details: Iterable[object]) -> list[Json]:
-    """Join the fragments of details: those of one kind, index and id, up to its signature."""
+    """Join the fragments of each detail: those with equal type, index and id, up to a signature."""
     whole: list[tuple[Json, dict[str, list[str]]]] = []
     places: dict[object, int] = {}
     for one in details:

@@ -45,7 +45,7 @@ _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
 
 
 def check_finish(finish: object) -> None:
-    """Raise UpstreamError for a choice that ended in an error: OpenRouter, Mistral; Zhipu."""
+    """Raise UpstreamError for a finish reason that tells an error (OpenRouter, Mistral, Zhipu)."""
     if finish in ("error", "network_error"):
         raise UpstreamError("The upstream ended its reply with an error.")
 
@@ -107,7 +107,7 @@ class ChatReader(EventReader):
         return chunk
 
     def _take_messages(self, chunk: Json) -> Json:
-        """Read messages as deltas: some servers send a whole reply as an event, others several parts of one."""
+        """Read messages as deltas: some servers send a whole reply as one event, others as several events."""
         choices: list[object] = []
         for position, one in enumerate(get_list(chunk, "choices")):
             choice = one
@@ -117,7 +117,7 @@ class ChatReader(EventReader):
                 is_new = index in self._taken or index not in self.repair.started
                 if type(one.get("delta")) is dict:
                     self._taken.discard(index)
-                elif type(one.get("message")) is dict and is_new:  # behind deltas it repeats them
+                elif type(one.get("message")) is dict and is_new:  # after deltas it repeats them
                     self._taken.add(index)
                     choice = {**one, "delta": fill_calls(one["message"])}
                     del choice["message"]
@@ -125,7 +125,7 @@ class ChatReader(EventReader):
         return {**chunk, "choices": choices} if choices else chunk
 
     def maybe_probe(self, event: Json) -> Probed | None:
-        """See `EventReader`: no call, which may move to another index, and nothing at an end or behind it."""
+        """See `EventReader`. Calls, whose index may change, are not probed, nor chunks after a finish."""
         probe = maybe_probe(event)
         if probe is None or self.repair.finished:
             return None
@@ -138,14 +138,14 @@ class ChatReader(EventReader):
         """Read the end of a chunk too large to keep: the finish reason and the usage."""
         if usage is not None:
             self.usage = merge_reports(self.usage, usage)
-        # With several choices the bytes do not tell whose finish reason it is.
+        # With several choices the bytes do not tell which one finished.
         if self._n == 1 and _FINISH.search(end):
             self.begun = True
             self.repair.started.add(0)
             self.repair.finished.add(0)
 
     def close(self) -> list[Json]:
-        """Return a last chunk with the missing finish reasons, as `[DONE]` says the reply is done."""
+        """Return a last chunk with the missing finish reasons: after `[DONE]` none will come."""
         choices: list[Json] = [
             {"index": index, "delta": {}, "logprobs": None, "finish_reason": reason}
             for index, reason in self.repair.finish()
@@ -153,13 +153,13 @@ class ChatReader(EventReader):
         return [{**self.make_head(), "choices": choices}] if choices else []
 
     def make_head(self) -> Json:
-        """Return what all chunks have alike, as the first one with choices has it."""
+        """Return the members that all chunks share, from the first chunk with choices."""
         first = self._first or {}
         head: Json = {key: first[key] for key in _HEAD if key in first}
         return head | {"object": self.kind}
 
     def is_end(self, rest: bytes) -> bool:
-        """`[DONE]` counts with its line: some upstreams keep the connection open behind it."""
+        """`[DONE]` counts once its line is whole: some upstreams keep the connection open after it."""
         if not rest.startswith(_DONE_LINE):
             return False
         line, end, _ = rest.partition(b"\n")
@@ -190,7 +190,7 @@ class ChatStream(PassingStream):
         self._reader.repair.passes = True
         self._id = ""
         self._held_usage = b""
-        """The usage chunk of a caller that asked for one: clients take it for the last."""
+        """The usage chunk, if the caller asked for it. It is sent last, as clients expect."""
 
     def _add(self, event: Json, out: list[bytes]) -> None:
         out.append(render_data(self._edit(event)))
@@ -236,7 +236,7 @@ class ChatStream(PassingStream):
         if not choices:
             self._held_usage, converted = converted, b""
         elif chunk.get("usage") is not None:
-            self._held_usage = b""  # a later usage counts
+            self._held_usage = b""  # the later usage replaces it
         return converted
 
     def _count_text(self, choices: list[object]) -> int:
@@ -249,7 +249,7 @@ class ChatStream(PassingStream):
         if repair.moves != moves:
             self._templates.clear()  # they write arguments to the call that had the index before
         if repair.finished:
-            # After its finish a choice may be repeated, empty. Repeats are dropped: read each chunk.
+            # After its finish a choice may be repeated, empty. To drop repeats, each chunk is read.
             self._templates.clear()
             self._may_learn = 0
         # A template stands for events that change nothing but the text: a chunk that moved a
@@ -276,7 +276,7 @@ class ChatStream(PassingStream):
         )
 
     def _has_misplaced_usage(self, chunk: Json) -> bool:
-        """Return whether a chunk has a usage that its caller wants in a chunk of its own."""
+        """Return whether a chunk has a usage beside choices, which the caller wants in a separate chunk."""
         if chunk.get("usage") is None:
             return False
         return self._context.request.wants_usage and bool(chunk["choices"])
@@ -293,14 +293,14 @@ class ChatStream(PassingStream):
         """Learn the template of a chunk, if it has one: the chunk converted with the probe in it."""
         probe = maybe_probe(chunk)
         if probe is None or chunk.get("usage") is not None:
-            return  # a usage has to be read each time
+            return  # every usage has to be read
         probed, key, _ = probe
         if count_choices_text(probed["choices"], "delta") != len(PROBE):
             return  # more than the text in the hole has to be counted
         if key == "arguments" and (self._reader.repair.decodes or not says_its_call(chunk)):
             return
         repaired = self._reader.repair.repair(probed)
-        # As the repair numbers the calls, not as the upstream does.
+        # The indexes are those that the repair gave the calls, not the upstream's.
         tool = read_tool(repaired[0] if repaired else chunk)
         self._learn_text(block, probe, partial(self._render, chunks=repaired), tool)
 
@@ -312,7 +312,7 @@ class ChatStream(PassingStream):
 
 
 def maybe_probe(chunk: Json) -> Probed | None:
-    """Put the probe in place of a chunk's one text; give the chunk, the text's key and the text.
+    """Put the probe in place of a chunk's only text; return the chunk, the text's key and the text.
 
     None unless the chunk has exactly one choice and exactly one non-empty text in it.
     """
@@ -335,7 +335,7 @@ def maybe_probe(chunk: Json) -> Probed | None:
 
 
 def says_its_call(chunk: Json) -> bool:
-    """Return whether fragments like the one of a probed chunk belong to one call, whatever their arguments."""
+    """Return whether the fragment of a probed chunk tells its call by itself, whatever its arguments are."""
     (call,) = chunk["choices"][0]["delta"]["tool_calls"]
     named = get_text(get_object(call, "function"), "name") and not get_text(call, "id")
     return read_tool(chunk) is not None and not named

@@ -1,7 +1,7 @@
 """Tools of chat callers that not every chat or messages provider takes.
 
-Editors (Cursor) declare some tools as the Responses API does, without the object within: they get it. Custom
-tools become functions for messages providers, and those declared flat for chat providers, too, of which few
+Editors (Cursor) declare some tools flat, as the Responses API does. They get chat's inner object. Custom
+tools become functions for messages providers, and those declared flat also for chat providers, of which few
 know custom tools. Their calls reach the caller as calls of custom tools.
 """
 
@@ -25,7 +25,7 @@ _BESIDE: Final = ("type", "cache_control")
 
 
 def _is_flat(tool: object) -> bool:
-    """Return whether a tool, or a choice of it, has its name where chat has an object."""
+    """Return whether a tool, or a choice of one, has its name outside, without chat's inner object."""
     if type(tool) is not dict:
         return False
     kind = tool.get("type")
@@ -43,14 +43,14 @@ def name_customs(body: Json, *, flat: bool = False) -> frozenset[str]:
 
 
 def nest_tools(body: Json) -> Json:
-    """Return a request whose tools, and their choice, have the form of chat; the same if they have it."""
+    """Return a request whose tools, and their choice, have chat's form; the same object if they had it."""
     tools, choice = get_list(body, "tools"), body.get("tool_choice")
-    made: Json = {}
+    edits: Json = {}
     if any(map(_is_flat, tools)):
-        made["tools"] = [_nest(tool) for tool in tools]
+        edits["tools"] = [_nest(tool) for tool in tools]
     if type(choice) is dict and (nested := _nest_choice(choice)) is not choice:
-        made["tool_choice"] = nested
-    return {**body, **made} if made else body
+        edits["tool_choice"] = nested
+    return {**body, **edits} if edits else body
 
 
 def _nest(tool: Json) -> Json:
@@ -80,7 +80,7 @@ def _nest_choice(choice: Json) -> Json:
 
 
 def write_tools(body: Json) -> Json:
-    """Return a request whose tools a chat provider takes; the same if there is nothing to write."""
+    """Return a request whose tools a chat provider takes; the same object if nothing has to change."""
     nested, customs = nest_tools(body), name_customs(body, flat=True)
     given = get_list(nested, "tools")
     if any(map(is_not, kept := [*map(_drop_null, given)], given)):

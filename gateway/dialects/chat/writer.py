@@ -1,9 +1,9 @@
 """Parts of chat requests and replies, replies and streams, written by all translations to chat.
 
-Results of tools: text alone in the `tool` message, files in a user message behind it. Web search, which
-chat asks for by options beside the tools; on the way to a further dialect these have what chat providers
-do not take: domains, a limit of uses, and a choice of the search. Sources, which are chat's annotations:
-the pages that a text is based on, with places that count from its first character.
+Results of tools: text goes into the `tool` message, files into a user message after it.
+Web search: chat requests it by options beside the tools. If the request is translated again (`is_pivot`),
+the options also carry domains, a limit of uses and a choice of the search, which no chat provider takes.
+Sources: chat's annotations, the pages that a text is based on, with places counted from its first character.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from gateway.dialects.wire.records import Json, ReplyContext, ReplyUsage, Target
 from gateway.dialects.wire.seals import seal, seal_id
 
 BLOCK_SEPARATOR: Final = "\n\n"
-"""The text between parts that become one string, as their words must not run together."""
+"""The text between parts that become one string, so that their words do not run together."""
 
 FILES_NOTE: Final = "[The images and documents of this result are in the user message below.]"
-"""The text in place of files that a tool message, which holds text alone, cannot hold."""
+"""The text that replaces files in a tool message, which can hold only text."""
 ERROR_PREFIX: Final = "Error: "
 """The beginning of a failed tool's message: chat has no field for the failure."""
 
@@ -38,7 +38,7 @@ ERROR_PREFIX: Final = "Error: "
 def make_result(identity: str, parts: list[Json], prefix: str = "") -> tuple[Json, list[Json]]:
     """Make the tool message, and the parts that have to go into a user message behind it.
 
-    `prefix` stands in front of the text.
+    `prefix` is put before the text.
     """
     texts = [str(part["text"]) for part in parts if part["type"] == "text"]
     files = [part for part in parts if part["type"] != "text"]
@@ -70,9 +70,9 @@ def is_search(tool: Field, target: Target) -> bool:
 
 
 def make_search(tool: Field, filters: Field, target: Target) -> Json:
-    """Write the options of another dialect's search, which has its domains in `filters`.
+    """Write the options of another dialect's search; `filters` has its domains.
 
-    Raises BadRequest for domains that a chat provider would search beyond.
+    Raises BadRequest for lists of domains, which a chat provider would ignore.
     """
     copied = ("search_context_size", *(("max_uses",) if target.is_pivot else ()))
     made = {name: tool.get(name) for name in copied if tool.get(name) is not None}
@@ -88,7 +88,7 @@ def make_search(tool: Field, filters: Field, target: Target) -> Json:
 
 
 def add_search(made: Json, options: Json | None, target: Target) -> Json:
-    """Add a search to tools and their choice, which chat providers take of functions alone."""
+    """Add a search to tools and their choice. Chat providers take a choice only of functions."""
     chosen = made.get("tool_choice")
     if options is not None and chosen != "none":
         made = {**made, SEARCH_OPTIONS: options}
@@ -98,13 +98,13 @@ def add_search(made: Json, options: Json | None, target: Target) -> Json:
 
 
 def read_location(options: Field) -> Json:
-    """Write the place that a search is for as the other dialects have it."""
+    """Write the user's location of a search as the other dialects do."""
     location = options["user_location"]
     if location.value is None:
         return {}
     where = location["approximate"]
-    said = {} if where.value is None else where.read_object()
-    return {"user_location": {"type": "approximate", **said}}
+    members = {} if where.value is None else where.read_object()
+    return {"user_location": {"type": "approximate", **members}}
 
 
 def read_sources(message: Json) -> list[Json]:
@@ -124,7 +124,7 @@ def maybe_source(held: Json) -> Json | None:
 
 
 def move_source(source: Json, chars: int) -> Json:
-    """Move the place of a page by `chars`, but not in front of the text."""
+    """Move the place of a page by `chars`, but not before the text's beginning."""
     places = {key: max(source[key] + chars, 0) for key in ("start_index", "end_index")}
     return {**source, **places}
 
@@ -138,7 +138,7 @@ NO_ARGUMENTS: Final = "{}"
 
 
 def uses_functions(body: Json) -> bool:
-    """Return whether the caller uses functions, as chat did before tools, and expects them in replies."""
+    """Return whether the caller uses `functions`, chat's form before tools, and expects them in replies."""
     return bool(body.get("functions")) and not body.get("tools")
 
 
@@ -170,7 +170,7 @@ def make_message(
 
 
 def carry_state(message: Json, sealed: str, context: ReplyContext) -> None:
-    """Put a seal into a message: where a translation reads it, or behind the id of the first call."""
+    """Put a seal into a message: in `STATE` for a translation, else after the id of the first call."""
     if context.is_pivot:
         message[STATE] = {"sealed": sealed}
     elif calls := message.get("tool_calls"):
@@ -222,7 +222,7 @@ class ChoiceWriter(EventWriter):
         self._context = context
         self._ids = ReplyIds(context)
         self._state: list[Json] = []
-        """The blocks or items that the upstream wants back with the next call."""
+        """Blocks or items that the upstream wants back. The next call's id will carry them."""
         self._functions = uses_functions(request.body)
         self._wants_usage = request.wants_usage
         self._head = b"data: " + dumps_lenient(head)[:-1] + b',"choices":['
@@ -238,7 +238,7 @@ class ChoiceWriter(EventWriter):
     def delivered(self) -> bool:
         return self.text_bytes > 0 or self._count > 0
 
-    def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - chat tells it at the end
+    def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - chat tells the usage at the end
         self._write({"role": "assistant", "content": "", "refusal": None})
 
     def take_last(self) -> bytes:
@@ -252,7 +252,7 @@ class ChoiceWriter(EventWriter):
             self._write({key: text})
 
     def _write_listed(self, key: Literal["annotations", "images"], entry: Json) -> None:
-        """Write an entry of a list; OpenAI's SDKs, which add up deltas, want it to be numbered."""
+        """Write an entry of a list, numbered: OpenAI's SDKs need that to join deltas."""
         self._write({key: [{"index": self._listed[key], **entry}]})
         self._listed[key] += 1
 
@@ -261,7 +261,7 @@ class ChoiceWriter(EventWriter):
         call = Call(self._count, kind)
         self._count += 1
         identity = self._ids.give(identity, name)
-        # Calls come back with the next request in every client; other members may be dropped.
+        # Every client sends calls back with the next request, but may drop other members.
         if self._state:
             sealed = seal(self._state, self._context.provider_tag)
             identity, self._state = seal_id(identity, sealed), []
@@ -269,7 +269,7 @@ class ChoiceWriter(EventWriter):
         return call
 
     def _note_state(self, held: Json) -> None:
-        """Take something that the upstream wants back: the next call carries it, or a translation."""
+        """Note a state for the upstream. The next call's id carries it or, at a pivot, `STATE`."""
         if self._context.is_pivot:
             self._write({STATE: {"sealed": seal([held], self._context.provider_tag)}})
         else:

@@ -67,7 +67,7 @@ _OWN: Final = {
     **dict.fromkeys(("document", "image", "search_result"), ("source",)),
     **dict.fromkeys(("web_fetch_result", "web_search_result"), ("url",)),
 }
-"""Members that are looked at, or no files, in spite of their names, by the type of block."""
+"""Members that are no files despite their names, or that are checked, by the type of block."""
 _RUN_TOOLS: Final = (
     *("advisor", "bash_code_execution", "code_execution", "mcp", "text_editor_code_execution"),
     *("tool_search", "web_fetch", "web_search"),
@@ -83,8 +83,8 @@ a document, of whatever kind it is."""
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A possible name of a type or a field. Anything else is content, which errors must not quote."""
 UNSET: Final = -1
-"""A `top_k` or `top_p` that means none, as Anthropic documented it at first. LangChain for JavaScript sends both so
-up to its version 0.3, and n8n a `top_k`."""
+"""The value of `top_k` or `top_p` that means unset in Anthropic's first documentation. LangChain for
+JavaScript up to version 0.3 sends it for both, and n8n for `top_k`."""
 
 
 class MessagesCaller(Caller):
@@ -98,7 +98,7 @@ class MessagesCaller(Caller):
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
 
     def __init__(self, *, counting: bool = False) -> None:
-        """`counting`: callers ask for a count of tokens: the same request, without `max_tokens`."""
+        """`counting`: callers ask for a count of tokens, for which `max_tokens` is not required."""
         self._required = ("model", "messages", *(() if counting else ("max_tokens",)))
 
     def parse_request(self, data: bytes) -> CompletionRequest:
@@ -169,7 +169,7 @@ class MessagesCaller(Caller):
         }
 
     def show_model(self, model: ListedModel) -> Json:
-        """Write Anthropic's model object, null where nothing is known."""
+        """Write Anthropic's model object, with null for unknown members."""
         created = datetime.fromtimestamp(model.created, UTC)
         return {
             "type": "model",
@@ -240,12 +240,12 @@ def _check_inner(where: str, kind: str, inner: object, request: CompletionReques
 
 
 def _add_block(where: str, kind: str, block: Json, request: CompletionRequest) -> None:
-    """Add a block that is, or may be, a file."""
+    """Count a block that is, or may be, a file."""
     if kind == "container_upload":
         raise _refuse_file(where)
     if kind in _FILE_BLOCKS:
         _add_file(where, kind, block.get("source"), request)
-    elif "audio" in kind:  # no block of Anthropic's, but others serve this API, too
+    elif "audio" in kind:  # Anthropic has no such block, but other vendors of this API do
         held = get_object(block, "source") or get_object(block, kind)
         request.add_file("audio", held.get("data"), where)
     else:
@@ -301,7 +301,7 @@ class MessagesField(Field):
 
     @property
     def mark(self) -> Json:
-        """The mark of a block or a tool for the upstream's prompt cache, if the upstream takes any."""
+        """The block's or tool's mark for the upstream's prompt cache; empty if the upstream takes none."""
         return {}
 
     def name_item(self, outer: str, index: int) -> str:
@@ -317,7 +317,7 @@ class MessagesField(Field):
         return self.refuse(f"{what} cannot be carried over to this model's provider.")
 
     def refuse_type(self, what: str, kind: object) -> BadRequest:
-        """Return the error for a type without a counterpart; the type is named if it is a word."""
+        """Return the error for a type without a counterpart. It quotes the type only if that is a word."""
         is_word = isinstance(kind, str) and _WORD.fullmatch(kind)
         return self.refuse_field(f"{what} of type '{kind}'" if is_word else f"{what} of this type")
 
@@ -329,7 +329,7 @@ class MessagesField(Field):
 
 
 class MarkedField(MessagesField):
-    """A field for upstreams that take marks for their prompt cache."""
+    """A `MessagesField` for upstreams that take marks for their prompt cache."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Earlier turns of a messages request, as its provider takes them; the arguments of their calls."""
+"""Earlier turns of a messages request in the form that its provider takes, and arguments of calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.dialects.wire.records import Json, Target
 from gateway.dialects.wire.seals import ANY_TAG
 
 WRAPPED_KEY: Final = "arguments"
-"""The key for arguments that are no object: a tool's input has to be an object."""
+"""The key under which arguments that are no object are put: a tool's input has to be an object."""
 
 
 def read_arguments(text: str) -> object:
@@ -42,7 +42,7 @@ def wrap_arguments(given: object) -> Json:
 
 
 def shape_input(given: object) -> Json:
-    """Return the input of an earlier call as an object, which a client may have kept as it came."""
+    """Return the input of an earlier call as an object. A client may send it as the string that it got."""
     if isinstance(given, str):
         return read_input(given)
     return {} if given is None else wrap_arguments(given)
@@ -63,18 +63,18 @@ def maybe_thinking(block: object) -> Json | None:
 
 
 class Place(NamedTuple):
-    """A place in a reply: what came before it."""
+    """A place in a reply, described by what came before it."""
 
     reply: str
-    """The request that it replies to; "" if that was not noted."""
+    """The id of the request that the reply answers; "" if it was not noted."""
     chars: int = 0
-    """Characters of text without white space, which clients trim, and put between texts."""
+    """Characters of text before it, except white space: clients trim that, and add it between texts."""
     digest: int = 0
     """The checksum of these characters."""
     calls: int = 0
 
     def add(self, text: str) -> Place:
-        """Return the place behind some more text."""
+        """Return the place after some more text."""
         words = "".join(text.split())
         digest = crc32(words.encode(errors="replace"), self.digest)
         return Place(self.reply, self.chars + len(words), digest, self.calls)
@@ -85,7 +85,7 @@ def note_place(thinking: Json, place: Place) -> Json:
 
 
 def maybe_placed(block: object) -> Json | None:
-    """Return a thinking block, its `Place` in `at`; None if it is not signed."""
+    """Return a thinking block with its `Place` as `at`; None if it is not signed."""
     thinking = maybe_thinking(block)
     match block:
         case {"at": [str(reply), int(chars), int(digest), int(calls)]} if thinking:
@@ -95,9 +95,9 @@ def maybe_placed(block: object) -> Json | None:
 
 
 def may_think(turns: Sequence[Any]) -> bool:
-    """Return whether thinking with a budget may be on: a last turn with calls begins with thinking.
+    """Return whether thinking with a budget may be on: the last turn has no calls or begins with thinking.
 
-    Anthropic refuses others: "Expected `thinking` or `redacted_thinking`, but found `tool_use`".
+    Anthropic refuses other turns: "Expected `thinking` or `redacted_thinking`, but found `tool_use`".
     """
     spoken = (one for one in reversed(turns) if one["role"] == "assistant")
     last: Json = next(spoken, {})
@@ -108,8 +108,8 @@ def may_think(turns: Sequence[Any]) -> bool:
 def write_history(body: Json, target: Target) -> Json:
     """Return a request whose earlier turns the provider accepts, whoever made them.
 
-    Thinking that other providers made or nobody signed is left out, as are pages that they found, and
-    ids of calls have characters that Anthropic takes, each once.
+    Thinking that other providers made or nobody signed is left out, and so are citations of pages that
+    they found. Ids of calls are unique and have only characters that Anthropic takes.
     """
     ids = HistoryIds(target.provider_tag, body.get("tools"))
     if target.leading_system:
@@ -128,9 +128,9 @@ def write_history(body: Json, target: Target) -> Json:
 
 
 def _lead(body: Json) -> Json:
-    """Move the texts of later instructions to the first ones: many of Anthropic's imitators take no others.
+    """Move the texts of later instructions into `system`: many imitations of Anthropic take them only there.
 
-    One that declares a tool stays: without the tool the model would miss it, and nobody would know.
+    An instruction that declares a tool stays: moved as text, it would silently lose the tool.
     """
     moved = [one for one in body["messages"] if one["role"] == "system" and not _declares(one)]
     if not moved:
@@ -189,7 +189,7 @@ def _shape(block: object, ids: HistoryIds) -> object:
     if not isinstance(block, dict):
         return block
     if citations := get_list(block, "citations"):
-        # The index of a page that another provider found is empty.
+        # A citation of a page that another provider found has an empty index.
         kept = [
             one
             for one in citations

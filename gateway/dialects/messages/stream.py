@@ -30,7 +30,7 @@ _PARTS: Final = {
     "bash_code_execution": "code_execution",
     "text_editor_code_execution": "code_execution",
 }
-"""Tools that callers declare by another name."""
+"""The names by which callers declare these tools."""
 
 
 def find_tool(block: object) -> str | None:
@@ -52,7 +52,7 @@ def count_block_text(block: Json) -> int:
 
 
 def is_made(block: Json) -> bool:
-    """Return whether a block that begins brings something by itself, such as a tool's name."""
+    """Return whether the beginning of a block is output by itself, such as a tool's name."""
     return get_text(block, "type") not in _FILLED_LATER
 
 
@@ -84,7 +84,7 @@ class MessagesReader(EventReader):
         self.counted = False
         """A `message_delta` counted the output; `message_start` counts only its beginning."""
         self._came: Counter[str] = Counter()
-        """Results of the provider's tools."""
+        """Results of the provider's tools so far, by name."""
         self._stop_reason: str | None = None
 
     @property
@@ -94,13 +94,13 @@ class MessagesReader(EventReader):
     def _read_object(self, body: Json, name: str) -> Json | None:
         """Read an object, given its `type` where it has none."""
         check_error(body, name)
-        # Some imitations name the event alone.
+        # Some imitations send only the name of the event, and no `type`.
         if not isinstance(body.get("type"), str):
             body = {**body, "type": name}
         match body["type"]:
             case "message_stop":
                 self.ended = True
-                # Imitations of the API tell it here alone, or repeat that of the beginning.
+                # Imitations of the API tell the usage only here, or repeat the first one.
                 self.counted = self.counted or self._note_usage(body.get("usage"))
                 return None
             case "message_start":
@@ -113,7 +113,7 @@ class MessagesReader(EventReader):
             case "content_block_delta":
                 self.begun = True
             case "message_delta":
-                # Only this event counts the output; the beginning reports a first token or two.
+                # Only this event counts the output; `message_start` reports a first token or two.
                 self.counted |= self._note_usage(body.get("usage"))
                 reason = get_object(body, "delta").get("stop_reason")
                 self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
@@ -122,7 +122,7 @@ class MessagesReader(EventReader):
         return body
 
     def maybe_probe(self, event: Json) -> Probed | None:
-        """See `EventReader`: a delta of one text, of the kind that it is said to have."""
+        """See `EventReader`: a delta with one text, under the key that its type names."""
         delta = get_object(event, "delta")
         key = _TEXT_KEYS.get(get_text(delta, "type"), "")
         if event.get("type") != "content_block_delta" or not get_text(delta, key):
@@ -144,12 +144,13 @@ class MessagesReader(EventReader):
         """Take over a report; return whether it counts the output.
 
         Counts are cumulative (Anthropic API reference, "Streaming Messages"): a later one
-        overwrites, an absent one stays, and a zero replaces no count, but for an input that all was cached.
+        replaces an earlier one, and an absent one changes nothing. A zero replaces no count, except that of
+        an input which was cached as a whole.
         """
         if not isinstance(usage, dict):
             return False
         before, self.usage = self.usage or {}, merge_reports(self.usage, usage)
-        # Kimi and Qwen begin with the whole input, and tell at the end which part of it was cached.
+        # Kimi and Qwen first report the whole input, and only at the end which part was cached.
         if usage.get(_INPUT) == 0 and tells_cache(usage) and not tells_cache(before):
             self.usage[_INPUT] = 0
         told = usage.get(_OUTPUT)
@@ -215,8 +216,8 @@ def read_messages_usage(
 
     Args:
         usage: the object; None where there is none.
-        expected: says how long the input was to be cached, where the usage does not.
-        came: results of the provider's tools, by name, should the usage not count their calls.
+        expected: tells how long the input was to be cached, if the usage does not.
+        came: results of the provider's tools, by name, in case the usage does not count their calls.
         counted: the usage covers the whole reply, not only its beginning.
     """
     none: Json = dict.fromkeys(expected.options.tool_calls, 0)  # the blocks tell of what was run
@@ -256,16 +257,16 @@ def _read_iterations(usage: Json, *, hour: bool) -> Reported:
         for one in (usage, *usage["iterations"])
         if type(one) is dict
     )
-    found = [_read_tokens(one, hour=hour) for one in counted]
+    reports = [_read_tokens(one, hour=hour) for one in counted]
     # With compaction the plain counts leave some iterations out, so the larger count is right.
-    top, *parts = (one.tokens for one in found)
+    top, *parts = (one.tokens for one in reports)
     total = Tokens(**{name: sum(getattr(one, name) for one in parts) for name in _COUNTS})
     tokens = Tokens(**{name: max(getattr(top, name), getattr(total, name)) for name in _COUNTS})
     writes = max(top, total, key=lambda one: one.cache_write + one.cache_write_1h)
     tokens.cache_write, tokens.cache_write_1h = writes.cache_write, writes.cache_write_1h
-    has_input = all(one.has_input for one in found)
-    has_output = all(one.has_output for one in found)
-    return Reported(tokens, has_input, has_output, guessed=any(one.guessed for one in found))
+    has_input = all(one.has_input for one in reports)
+    has_output = all(one.has_output for one in reports)
+    return Reported(tokens, has_input, has_output, guessed=any(one.guessed for one in reports))
 
 
 _TERMS: Final = frozenset(CONDITIONS)
@@ -275,7 +276,7 @@ _NOTHING: Final[Json] = {"input_tokens": 0, "output_tokens": 0}
 
 
 def _read_tokens(usage: Json, *, hour: bool) -> Reported:
-    """Read one object of counts; cache writes that it does not class are as asked for (`hour`)."""
+    """Read one object of counts. Cache writes without a stated lifetime have the requested one (`hour`)."""
     fresh: Any = usage.get("input_tokens")
     output: Any = usage.get("output_tokens")
     cached: Any = usage.get("cache_read_input_tokens") or 0
@@ -289,8 +290,8 @@ def _read_tokens(usage: Json, *, hour: bool) -> Reported:
         return Reported(tokens, has_output=has_output)
     total: Any = usage.get("prompt_tokens")
     if are_counts(total) and cached + written <= total < fresh + cached + written:
-        fresh = total - cached - written  # at Kimi the input may have the cached tokens in it
-    # A stream may tell other parts at its end than at its beginning: they are at most the whole.
+        fresh = total - cached - written  # Kimi's input may include the cached tokens
+    # A stream may tell other parts at its end than at its beginning, so their sum is limited to `written`.
     written = written or short + long
     if short + long > written:
         long = min(long, written) if hour else max(written - short, 0)

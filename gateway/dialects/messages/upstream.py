@@ -1,7 +1,6 @@
-"""Messages upstreams (Anthropic's API): asking them, earlier turns as they take them, JSON replies.
+"""Messages upstreams (Anthropic's API): asking them, and their JSON replies, also as streams.
 
-Thinking goes back to its provider as signed. Ids get characters that Anthropic accepts. Arguments of
-calls from other dialects become a tool's input, which is an object.
+`history` edits the earlier turns of a request.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from gateway.dialects.wire.records import Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_event
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
-"""The API version asked for where the caller names none: what the translations write and read."""
+"""The API version sent if the caller names none. Translations write and read this version."""
 
 
 class MessagesUpstream(EventUpstream):
@@ -49,8 +48,8 @@ class MessagesUpstream(EventUpstream):
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         headers = {"anthropic-version": ANTHROPIC_VERSION}
-        # Azure takes keys of its own like Anthropic, but the tokens of Entra, which are JSON Web Tokens
-        # (RFC 7519), like those of its other models.
+        # Azure takes its own keys in Anthropic's header, but Entra's tokens, which are JSON Web Tokens
+        # (RFC 7519), in `Authorization`, as for its other models.
         if api_key.startswith("eyJ"):
             return {**super().auth_headers(api_key), **headers}
         return {"x-api-key": api_key, **headers} if api_key else headers

@@ -1,6 +1,6 @@
-"""Messages written for translations, whole or as they begin, their blocks and their usage.
+"""Messages written for translations: whole or at their beginning, with blocks and usage.
 
-Strict readers of Anthropic's schema require all keys: what another dialect's reply does not have is null.
+Strict readers of Anthropic's schema require all keys, so members that the other dialect lacks are null.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def make_message(context: ReplyContext, content: list[Json], stop: Json, usage: 
 
 
 def make_text(text: str, citations: Sequence[Json] = ()) -> Json:
-    # Null is allowed by Anthropic's schema, but it leaves them out, and Vercel's AI SDK refuses null.
+    # Anthropic's schema allows null citations, but Anthropic omits them, and Vercel's AI SDK refuses null.
     return {"type": "text", "text": text, **({"citations": citations} if citations else {})}
 
 

@@ -2,9 +2,9 @@
 
 chat_over_messages_request  chat_over_messages_conversation  chat_over_messages_reply
 messages_over_chat_request  messages_over_chat_conversation  messages_over_chat_reply
-pivot         what two translations share: from chat callers, to chat upstreams
-first_choice  what of a chat reply the translations read, in order
-earlier       earlier turns that other vendors would refuse: as text, and calls with their results
-roots         schemas of tools with one plain object as root
-schemas       schemas that bind, as vendors take them
+pivot         code shared by translations from chat callers, and by those to chat upstreams
+first_choice  the part of a chat reply that the translations read, in order
+earlier       repairs of earlier turns that other vendors would refuse
+roots         schemas of tools, with one plain object as root
+schemas       schemas of replies and of strict tools, in the forms that vendors take
 """

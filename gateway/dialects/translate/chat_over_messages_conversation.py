@@ -16,7 +16,7 @@ from gateway.dialects.wire.records import Json
 CACHE_MARK: Final = "cache_control"
 """The upstream's cache mark, which chat callers may use, too."""
 REMINDER: Final = "<system-reminder>\n{}\n</system-reminder>"
-"""Marks an instruction within the user's words, as Claude Code does."""
+"""Marks an instruction inside a user's message, as Claude Code does."""
 _MEDIA_TYPES: Final = {
     **{name: name for name in ("image/jpeg", "image/png", "image/gif", "image/webp")},
     "image/jpg": "image/jpeg",
@@ -25,7 +25,7 @@ _MEDIA_TYPES: Final = {
 _PICTURES: Final = {
     "/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp",
 }  # fmt: skip
-"""The kinds of pictures by the first characters of their base64: the upstream refuses one that is named as another."""
+"""Media types by the first characters of a picture's base64: the upstream refuses a wrong type."""
 _PDF: Final = "application/pdf"
 _PDF_BEGIN: Final = "JVBERi"
 """The base64 of `%PDF`, which identifies a document without a media type."""
@@ -34,10 +34,10 @@ _PDF_BEGIN: Final = "JVBERi"
 class Turns(pivot.Conversation):
     """The turns of a conversation.
 
-    Only the leading instructions become `system`; later ones stay where they stand, since moving
-    them would change what they mean and spoil the cached prefix. They become words of the user: only
-    Claude's newest models take the role `system` there, and only between a user's and an assistant's
-    turn. With `leading_system` they become `system` all the same.
+    Only the leading instructions become `system`. Later ones stay in place, since moving them would change
+    their meaning and the cached prefix. They become text of the user: only Claude's newest models take the
+    role `system` there, and only between a user's and an assistant's turn. With `leading_system`, all
+    instructions become `system`.
     """
 
     __slots__ = ("_has_results", "_leading_system", "called", "system", "turns")
@@ -53,13 +53,13 @@ class Turns(pivot.Conversation):
         self._has_results = False
         """The last turn begins with results."""
         super().__init__(messages)
-        if not self.turns:  # instructions alone are words of the user, without whom nobody replies
+        if not self.turns:  # instructions alone become a user's turn: the upstream requires one
             self._append("user", self.system)
             self.system = []
         if not self.turns:
             raise messages.refuse("This model's provider needs a message with some text.")
         last = self.turns[-1]
-        # The upstream refuses white space at the very end in words of the model.
+        # The upstream refuses trailing white space in a last turn of the assistant.
         if last["role"] == "assistant" and (text := last["content"][-1].get("text")):
             last["content"][-1] = {**last["content"][-1], "text": text.rstrip()}
 
@@ -80,7 +80,7 @@ class Turns(pivot.Conversation):
             self._append("user", blocks)
 
     def _add_assistant(self, message: Field) -> None:
-        """Add an assistant turn, its thinking only as the upstream signed it, and where it stood."""
+        """Add an assistant turn. Thinking is added only if the upstream signed it, at its former place."""
         blocks = _translate_content(message["content"], None)
         blocks += _make_text(pivot.read_transcript(message))
         if isinstance(refusal := message.get("refusal"), str):
@@ -100,7 +100,7 @@ class Turns(pivot.Conversation):
         content = message.get("content")
         if not isinstance(content, str):
             content = _translate_content(message["content"], pivot.ALL_PARTS)
-            for block in content:  # the upstream takes a mark on the result, and none within it
+            for block in content:  # the upstream takes a mark on the result, but none inside it
                 if (mark := block.pop(CACHE_MARK, None)) is not None:
                     result[CACHE_MARK] = mark
         if content and (not isinstance(content, str) or content.strip()):
@@ -120,11 +120,11 @@ class Turns(pivot.Conversation):
 
 
 def _weave(message: Json, said: list[Json], calls: list[Json]) -> list[Json]:
-    """Return the blocks of a turn: the upstream refuses thinking elsewhere than it stood, or at the end."""
+    """Return the blocks of a turn. The upstream takes thinking only at its old place, and not at the end."""
     text = "".join(one["text"] for one in said)
     found = read_state(message, maybe_placed)
     placed = [*zip(found, _find_cuts(text, [one.pop("at") for one in found]), strict=True)]
-    # Marked texts stay whole. A turn without thinking is accepted, unlike one with it elsewhere.
+    # Texts with a cache mark are not cut, so thinking within them is left out, which the upstream accepts.
     if any(CACHE_MARK in one for one in said):
         placed = [one for one in placed if one[1] == (0, 0)]
     woven: list[Json] = []
@@ -141,9 +141,9 @@ def _weave(message: Json, said: list[Json], calls: list[Json]) -> list[Json]:
 
 
 def _find_cuts(text: str, places: list[Place]) -> list[tuple[int, int]]:
-    """Return where places are in a turn: how much text, with the white space behind it, and how many calls.
+    """Return for each place the text before it (its length, with white space) and the number of calls.
 
-    All are in front unless they are places of one reply, with whose text the turn begins.
+    All are at the beginning, (0, 0), unless the places are of one reply whose text begins the turn.
     """
     solid = (at for at, char in enumerate(text) if not char.isspace())
     here = Place(places[0].reply if places else "")
@@ -167,7 +167,7 @@ def _mark(message: Field, blocks: list[Json]) -> list[Json]:
 
 
 def _translate_content(content: Field, kinds: frozenset[str] | None) -> list[Json]:
-    """Write a string or parts as blocks; without `kinds` they are of an earlier reply."""
+    """Write a string or parts as blocks. `kinds`: the parts allowed; None for an earlier reply."""
     if content.value is None:
         return []
     if isinstance(content.value, str):

@@ -38,10 +38,10 @@ _TEXT_KEYS: Final = {"text": "content", "thinking": "reasoning_content"}
 _SIGNED: Final = ("thinking", "signature")
 """Texts of a block of thinking that come in fragments."""
 _KEPT: Final = THINKING | {"text", "tool_use"}
-"""Blocks that come back. Thinking behind another, such as a search, would not come back behind it, which the
-upstream refuses."""
+"""Blocks that chat callers send back. Thinking after any other block, such as a search, would come back
+without that block before it, which the upstream refuses."""
 _AT_ONCE: Final = 64
-"""Fragments of text that are counted together: one alone takes a quarter of its event's time."""
+"""Fragments of text that are counted together: counting each would take a quarter of an event's time."""
 _FRAGMENTS: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
@@ -64,12 +64,12 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
 
 
 def _join(blocks: list[Json], kind: str) -> str:
-    """Join the text of all blocks of a kind, which is also the key of the text."""
+    """Join the texts of all blocks of a type. The type is also the key of the text."""
     return "".join(get_text(block, kind) for block in blocks if block.get("type") == kind)
 
 
 def _read_thinking(blocks: list[Json], context: ReplyContext) -> Iterator[Json]:
-    """Give the blocks of thinking that are signed, with their places; see `_KEPT`."""
+    """Yield the signed blocks of thinking, with their places; see `_KEPT`."""
     place, calls = Place(context.request_id), 0
     for block in takewhile(lambda one: get_text(one, "type") in _KEPT, blocks):
         if thinking := maybe_thinking(block):
@@ -90,7 +90,7 @@ def _read_sources(blocks: list[Json]) -> list[Json]:
 
 
 def read_citations(block: Json) -> list[Json]:
-    """Read the pages that a text block cites; places in documents of the request are left out."""
+    """Read the web pages that a text block cites. Citations of the request's documents are left out."""
     given = get_list(block, "citations")
     return [one for one in given if isinstance(one, dict) and one.get("type") == _PAGE]
 
@@ -155,12 +155,12 @@ class ChunkWriter(writer.ChoiceWriter):
         self._thinking: dict[int, tuple[Json, Place, dict[str, list[str]]]] = {}
         """The blocks of thinking that are open, their places, and the fragments of their texts."""
         self._is_whole = True
-        """All blocks so far come back."""
+        """All blocks so far are of types that come back: see `_KEPT`."""
         self._place = Place(context.request_id)
-        """The place behind all text so far, but for these fragments."""
+        """The place after all text so far, except for `_fragments`."""
         self._fragments: list[str] = []
         self._ending: tuple[str, Json] = "", {}
-        """The stop reason, and its explanation."""
+        """The stop reason and its details."""
         self._tools: dict[int, _ToolBlock] = {}
 
     def write(self, event: Json) -> None:
@@ -170,7 +170,7 @@ class ChunkWriter(writer.ChoiceWriter):
             write(self, event, index if isinstance(index, int) else -1)
 
     def maybe_extend(self, probed: Json, key: str) -> Callable[[str], None] | None:  # noqa: ARG002 - all blocks are written alike
-        """See `EventWriter`: the fragments of thinking are kept besides."""
+        """See `EventWriter`. Only for text: fragments of thinking also have to be collected."""
         return partial(self._write_text, _TEXT_KEYS[key]) if key == "text" else None
 
     def _write_text(self, key: str, text: object) -> None:

@@ -30,12 +30,12 @@ DROPPED: Final = pivot.DROPPED | {
 }
 REFUSED: Final = pivot.REFUSED
 PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
-"""The upstream's own fields, unknown to chat, passed as they are. Others of its fields could add to
-the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is made here."""
+"""The upstream's own fields, unknown to chat, that are passed unchanged. Its other fields could add to the
+bill unseen (`speed`, `inference_geo`, `container`) or contradict the translated ones."""
 _KNOWN: Final = CARRIED | DROPPED | PASSED | pivot.VENDORS_ADVICE
 
 MAX_TEMPERATURE: Final = 1
-"""The upstream's limit; chat's is 2. Higher values are sent as this one."""
+"""The upstream's limit; chat's is 2. Higher temperatures are lowered to it."""
 SERVICE_TIERS: Final = {
     **dict.fromkeys(("auto", "priority", "fast"), "auto"),
     **dict.fromkeys(("default", "standard"), "standard_only"),
@@ -51,10 +51,10 @@ EFFORTS: Final = {
 }
 """The upstream's effort by chat's; `none` asks for no reasoning."""
 BUDGETS_TOKENS: Final = {"low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
-"""Tokens of thinking for each effort: from the upstream's least, each twice the one before."""
+"""Tokens of thinking for each effort: the upstream's least, then each twice the one before."""
 _THINKS: Final = frozenset({"adaptive", "enabled"})
 _SHOWN: Final = {"display": "summarized"}
-"""Asks for the text of thinking. From Claude Opus 4.7 on none comes unasked; older models tell it anyway."""
+"""Requests the text of thinking. From Claude Opus 4.7 on none comes without this; older models send it."""
 MIN_TOP_P: Final = 0.95
 """The least `top_p` that the upstream takes while it thinks: Anthropic's own limit."""
 MIN_BUDGET_TOKENS: Final = 1024
@@ -64,7 +64,7 @@ MIN_BUDGET_TOKENS: Final = 1024
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the messages request. Raises BadRequest, naming the field that cannot be carried over."""
     body = pivot.open_request(request, target, _KNOWN, REFUSED)
-    # The upstream requires a limit; if the caller states none, the model's cap is sent.
+    # The upstream requires a limit. If the caller states none, the model's cap is sent.
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
     conversation = Turns(body["messages"], leading_system=target.leading_system)
     made: Json = {"model": request.model, "max_tokens": max_tokens}
@@ -122,7 +122,7 @@ def _has_marks(made: Json) -> bool:
 
 def _translate_sampling(body: Field) -> Json:
     made: Json = {}
-    if (temperature := body.get("temperature")) is not None:  # beyond 1 it would be refused
+    if (temperature := body.get("temperature")) is not None:  # above 1 it would be refused
         made["temperature"] = min(temperature, MAX_TEMPERATURE)
     if (top_p := body.get("top_p")) is not None:
         made["top_p"] = top_p
@@ -145,7 +145,7 @@ def _translate_output(body: Field, max_tokens: int, target: Target, *, forced: b
     if form.value is None:
         return made
     match form.get("type"):
-        case "text" | "json_object":  # which the instructions ask for in words
+        case "text" | "json_object":  # for JSON, an instruction was added
             return made
         case "json_schema":
             schema = adapt_schema(form["json_schema"]["schema"].read_object())
@@ -199,14 +199,14 @@ _SEARCH: Final[Json] = {"type": "web_search_20250305", "name": WEB_SEARCH}
 """The version of the search tool that all of the upstream's models accept."""
 _SEARCH_FIELDS: Final = frozenset({"allowed_domains", "blocked_domains", "max_uses"})
 _KNOWN_OF_SEARCH: Final = _SEARCH_FIELDS | {"search_context_size", "user_location"}
-"""The upstream itself decides how much of its findings the model reads."""
+"""Fields of a search that are accepted. `search_context_size` is left out: the upstream chooses it itself."""
 
 
 def translate_tools(body: Field, called: Sequence[str]) -> Json:
     """Write `tools` and `tool_choice`. Raises BadRequest for tools that the caller does not run.
 
-    Tools that were called earlier and are no longer offered are still declared, since the upstream
-    refuses calls without tools; `none` prevents further calls.
+    If the request has no tools, those called earlier are declared, since the upstream refuses calls without
+    tools. A `tool_choice` of `none` prevents further calls.
     """
     tools = pivot.read_tools(body, _read_tool, _read_function)
     choice, search = pivot.find_choice(body), _read_search(body[SEARCH_OPTIONS])

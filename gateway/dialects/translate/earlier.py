@@ -1,8 +1,8 @@
-"""Earlier turns that another vendor would refuse for good, put right so that the conversation goes on.
+"""Repairs of earlier turns that another vendor would always refuse, so that the conversation can go on.
 
-What a vendor's own servers did (searches, code, summaries) becomes text where it has any. Calls get their
-results right behind them: to a call that was interrupted the gateway says so, and a result whose call was
-cut off becomes words of the user.
+The work of a vendor's own servers (searches, code, summaries) becomes text, if it has any. Results move
+right behind their calls. An interrupted call gets a result that says so, and a result whose call is gone
+becomes a message of the user.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from gateway.dialects.wire.call_ids import maybe_id
 from gateway.dialects.wire.records import Json
 
 NO_RESULT: Final = "[There is no result: the call was interrupted.]"
-"""The result of a call that the conversation has none of."""
+"""The result given to a call that has none in the conversation."""
 NO_CALL: Final = "[The result of an earlier call:]"
-"""Stands before a result whose call is no longer in the conversation."""
+"""The text before a result whose call is no longer in the conversation."""
 _SUMMARIES: Final = frozenset({"compaction"})
-"""Kinds of blocks that stand for all before them: their text is no tool's."""
+"""Types of blocks that summarise everything before them: the text gets no heading of a tool."""
 _SAID: Final = (
     *("title", "filename", "url", "source", "text", "content", "stdout", "stderr", "logs"),
     *("output", "outputs", "results", "error"),
 )
-"""Members with what a tool found, in the order in which they are told."""
+"""Members that may have a tool's findings, in the order in which the text has them."""
 _MAX_LEVELS: Final = 8
 """Levels of a tool's result: a page that was fetched has six, arrays included."""
 
 
 def tell(kind: str, held: Json) -> str:
-    """Return in words what a block, a part or an item of an unknown kind says; "" for nothing."""
+    """Return the text of a block, a part or an item of an unknown kind; "" if it has none."""
     if isinstance(held.get("text"), str):
         return str(held["text"])
     text = "\n".join(filter(None, map(str.strip, _find_texts(held, 0))))
@@ -59,18 +59,18 @@ def _find_texts(held: object, level: int) -> Iterator[str]:
 def pair_calls(messages: list[Json]) -> list[tuple[int, Json]]:
     """Return chat messages with results right behind their calls, each with its place in `messages`.
 
-    Calls at the very end are left open: nobody went on without their results.
+    Calls at the very end may lack results: the conversation has not gone on without them.
     """
     groups: list[list[tuple[int, Json]]] = []
     waiting: dict[str, list[tuple[int, Json]]] = {}
-    """Calls without a result, by id: the group of each, and what to say if none comes."""
+    """Calls without a result yet, by id: the group of each, and the result to add if none comes."""
     for place, message in enumerate(messages):
         key = _find_answered(message)
         if key is None:
             groups.append([(place, message)])
             here = len(groups) - 1
             for called, absent in _list_absent(message):
-                # Of calls of one message with one id, each has its result, in order.
+                # Calls of one message may share an id. Then each gets its own result, in order.
                 if waiting.get(called) and waiting[called][0][0] != here:
                     _answer(groups, waiting.pop(called))
                 waiting.setdefault(called, []).append((here, absent))
@@ -91,7 +91,7 @@ def _answer(groups: list[list[tuple[int, Json]]], calls: list[tuple[int, Json]])
 
 
 def _find_answered(message: Json) -> str | None:
-    """Return which call a message answers: an id, or the name of an old-style function."""
+    """Return the call that a message answers: its id, or the name of an old-style function."""
     match message:
         case {"role": "tool"}:
             return maybe_id(message, "tool_call_id")
@@ -102,7 +102,7 @@ def _find_answered(message: Json) -> str | None:
 
 
 def _list_absent(message: Json) -> Iterator[tuple[str, Json]]:
-    """Give the calls of a message, each with the result that says that there is none."""
+    """Yield the calls of a message, each with the message that replaces a missing result."""
     if message.get("role") != "assistant":
         return
     calls = message.get("tool_calls")

@@ -1,9 +1,9 @@
-"""A chat upstream's reply, of which translations read only the first choice: its contents, in order.
+"""The first choice of a chat upstream's reply, the only one that translations read: its contents, in order.
 
 Callers of other dialects know one open block or item at a time, while a chat upstream may mix the
 fragments of several calls. So one call is open at a time, and its fragments go out as they come. It ends
-when something else begins and its arguments are a whole JSON object, or when the reply ends; until then
-what comes behind it waits.
+when something else begins and its arguments are a whole JSON object, or when the reply ends. Until then,
+later content is held back.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from gateway.dialects.wire.pipelines import EventWriter
 from gateway.dialects.wire.records import Json, ReplyContext
 
 MAX_BUFFERED_CHARS: Final = 8 << 20
-"""Characters buffered for one stream, such as text that its last event repeats, or waiting arguments. As
+"""Characters buffered for one stream, such as text that its last event repeats, or arguments held back: as
 many as the largest event has."""
 MAX_JUDGEMENTS: Final = 8
-"""How often the arguments of a call are read to see whether they are whole. A provider that mixes the
-fragments of calls would have long ones read with each fragment; such a call ends with the reply."""
+"""How often the arguments of one call are parsed to see whether they are whole: if a provider mixes the
+fragments of calls, they would be parsed with each. After that, the call ends with the reply."""
 
 Kind = Literal["reasoning", "text", "refusal"]
 _KINDS: Final[dict[str, Kind]] = {
@@ -69,7 +69,7 @@ def read_contents(message: Json) -> Contents:
 
 
 def read_call(call: object) -> tuple[str, str, str]:
-    """Read the id, the name and the arguments of a whole call, which was repaired."""
+    """Read id, name and arguments of a whole, repaired call. Raises UndeliverableReply without a name."""
     match call:
         case {"id": str(identity), "function": {"name": str(name)} as function} if name:
             return identity, name, mend_json(get_text(function, "arguments"))
@@ -88,15 +88,15 @@ class Call:
     identity: str = ""
     name: str = ""
     fragments: list[str] = field(default_factory=list)
-    """Its arguments."""
+    """The fragments of its arguments."""
     mender: JsonMender = field(default_factory=JsonMender)
     written: int = 0
     """How many fragments were written."""
     is_open: bool = False
-    """It was announced to the caller: its name is known, and it is its turn."""
+    """It was announced to the caller: its name is known, and no other call is open."""
     is_closed: bool = False
     judged: int = 0
-    """How many fragments there were when they were last found to be no whole object."""
+    """The number of fragments when they were last parsed."""
     judgements: int = 0
 
     @property
@@ -104,7 +104,7 @@ class Call:
         return "".join(self.fragments)
 
     def judge_whole(self) -> bool:
-        """Return whether nothing is missing, if something else begins."""
+        """Return whether the arguments are whole. Asked when other content begins."""
         is_known = self.judged == len(self.fragments) or self.judgements == MAX_JUDGEMENTS
         if not self.is_open or is_known or not self.fragments[-1].rstrip().endswith("}"):
             return False
@@ -114,7 +114,7 @@ class Call:
 
 @dataclass(slots=True)
 class _Text:
-    """A text that waits."""
+    """A text that is held back."""
 
     kind: Kind
     fragments: list[str]
@@ -122,7 +122,7 @@ class _Text:
 
 @dataclass(slots=True)
 class _Media:
-    """A picture or a recording that waits."""
+    """A picture or a recording that is held back."""
 
     content: object
 
@@ -152,7 +152,7 @@ class FirstChoiceWriter(EventWriter):
         self._call: Call | None = None
         """The call that is written now."""
         self._waiting: deque[Call | _Text | _Media] = deque()
-        """Pieces that arrived after that call, in the order of their first fragments."""
+        """Content held back behind that call, in the order of its first fragments."""
 
     @property
     def delivered(self) -> bool:
@@ -189,7 +189,7 @@ class FirstChoiceWriter(EventWriter):
             if isinstance(call, dict):
                 function = get_object(call, "function")
                 arguments = get_text(function, "arguments")
-                # Arguments count when they arrive: waiting arguments were made, too.
+                # Arguments count when they arrive, even if they are held back: the model made them.
                 self.text_bytes += count_text(arguments)
                 name = get_text(function, "name")
                 self._add_call(call["index"], get_text(call, "id"), name, arguments)
@@ -200,7 +200,7 @@ class FirstChoiceWriter(EventWriter):
 
     def flush(self) -> None:
         """Write everything that waits, and close what is open: no fragment is missing."""
-        # Checked first, so that nothing is reported as complete before the stream fails.
+        # Names are checked first, so that nothing is reported as complete before the stream fails.
         if not all(call.name for call in self._calls.values()):
             raise unnamed_call()
         while self._call is not None:
@@ -233,7 +233,7 @@ class FirstChoiceWriter(EventWriter):
         call.identity = call.identity or identity
         call.name = call.name or name
         if call.is_closed:
-            if arguments.strip():  # some upstreams send blanks behind a call
+            if arguments.strip():  # some upstreams send blanks after a call has ended
                 raise UndeliverableReply("The upstream added to a tool call that was complete.")
             return
         if arguments := call.mender.feed(arguments):
@@ -245,7 +245,7 @@ class FirstChoiceWriter(EventWriter):
     def _may_begin(self) -> bool:
         """End the open call if its arguments are whole; return whether none is open any more.
 
-        Asked only when something begins: to parse the arguments at each fragment would take quadratic
+        Called only when other content begins: parsing the arguments with each fragment would take quadratic
         time.
         """
         while (call := self._call) is not None and call.judge_whole():
@@ -253,7 +253,7 @@ class FirstChoiceWriter(EventWriter):
         return self._call is None
 
     def _end_call(self, call: Call) -> None:
-        """Close the open call, and write what waited for that, up to the next call."""
+        """Close the open call, and write the content held back behind it, up to the next open call."""
         if rest := call.mender.close():
             call.fragments.append(rest)
             self._advance(call)
@@ -266,13 +266,13 @@ class FirstChoiceWriter(EventWriter):
                     self._advance(following)
                 case _Text(kind, fragments):
                     text = "".join(fragments)
-                    self._buffered_chars -= len(text)  # it is counted again if it is kept
+                    self._buffered_chars -= len(text)  # counted again if it is kept
                     self._write_text(kind, text)
                 case _Media(content):
                     self._write_media(content)
 
     def _advance(self, call: Call) -> None:
-        """Write what is known of the call that is written now."""
+        """Announce the open call once its name is known, and write its new fragments."""
         if not call.is_open:
             if not call.name:
                 return

@@ -1,12 +1,11 @@
 """A messages conversation as chat messages, and its blocks as parts.
 
-One turn there may be several messages here: the results of tools come first, as `tool` messages,
-then what else the user said. They are put in front of everything the user said since the
-assistant's turn, because a chat upstream wants them right behind the calls.
+A turn may become several messages. Results of tools become `tool` messages, which come before all messages
+of the user since the assistant's turn, because a chat upstream wants results right after the calls.
 
-Pictures become data URLs, PDF documents file parts, text documents text. What only the vendor's own
-servers can resolve (files) is refused, but of what they did in earlier turns the text is carried.
-`citations` are advice to the upstream and left out, and so is `cache_control` where it takes none.
+Pictures become data URLs, PDF documents become file parts, and text documents become text. Files that only
+the vendor's servers can resolve are refused. The work of its servers in earlier turns becomes text.
+`citations` are advice to the upstream and left out, and so is `cache_control` if the upstream takes none.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from gateway.dialects.wire.records import Json
 BILLING_HEADER: Final = "x-anthropic-billing-header:"
 """The beginning of a system block that a coding agent adds for the vendor's own accounting."""
 _CHANGES: Final = frozenset({"tool_addition", "tool_removal"})
-"""Blocks that change which of the request's tools may be called from there on. They are left out: a chat
-upstream gets all tools from the beginning."""
+"""Blocks that add or remove callable tools from their place on. They are left out: a chat upstream gets all
+tools from the beginning."""
 
 
 def translate_conversation(
@@ -52,7 +51,7 @@ def translate_conversation(
         said = []
         if role == "assistant":
             _append_assistant(out, _translate_assistant(message["content"]))
-        # Without texts it changes the tools or the effort, which chat cannot.
+        # An instruction without texts changes tools or effort, which chat cannot do, so it is left out.
         elif texts := _read_texts(message["content"]):
             out.append({"role": "system", "content": writer.BLOCK_SEPARATOR.join(texts)})
     if not (out := out + said):
@@ -61,7 +60,7 @@ def translate_conversation(
 
 
 def _translate_system(system: MessagesField) -> list[Json]:
-    """Write one system message of all blocks: some chat upstreams take no parts there, but marked ones."""
+    """Write one system message of all blocks: a string, or parts if a block has a cache mark."""
     if system.value is None:
         return []
     texts = _read_texts(system)
@@ -76,7 +75,7 @@ def _translate_system(system: MessagesField) -> list[Json]:
 
 
 def _translate_user(content: MessagesField, *, links: bool) -> tuple[list[Json], list[Json]]:
-    """Write the tool messages of a user turn, and the user message that is left, if any."""
+    """Write the tool messages of a user turn, and a user message of its other blocks, if any."""
     if isinstance(content.value, str):
         return [], [{"role": "user", "content": content.value}]
     results: list[Json] = []
@@ -89,7 +88,7 @@ def _translate_user(content: MessagesField, *, links: bool) -> tuple[list[Json],
             moved += files
         else:
             parts += _translate_block(block, links=links)
-    parts = moved + parts  # files of results first: the tool messages announce them
+    parts = moved + parts  # files of results come first: the tool messages announce them
     if results and not parts:
         return results, []
     return results, [{"role": "user", "content": writer.pack_parts(parts)}]
@@ -108,7 +107,7 @@ def _translate_tool_result(block: MessagesField, *, links: bool) -> tuple[Json, 
 
 
 def _translate_assistant(content: MessagesField) -> Json:
-    """Write the text as one string, since its blocks are one flow, and the tool calls behind it."""
+    """Write an assistant's message: all text as one string, since blocks only divide it, and the calls."""
     if isinstance(content.value, str):
         return {"role": "assistant", "content": content.value}
     flows = [""]
@@ -145,7 +144,7 @@ def _translate_tool_use(block: MessagesField) -> Json:
 def _append_assistant(out: list[Json], message: Json) -> None:
     """Append a message; assistant turns in a row become one, so that results follow all calls."""
     last = out[-1] if out else {}
-    # Of what a vendor's servers did nothing may be left, and thinking alone would be refused.
+    # Work of a vendor's servers may leave no text, and a message with thinking alone would be refused.
     if not message["content"] and "tool_calls" not in message:
         return
     if last.get("role") != "assistant":
@@ -166,7 +165,7 @@ def _append_assistant(out: list[Json], message: Json) -> None:
 def _translate_content(content: MessagesField, *, links: bool = False) -> list[Json]:
     """Write the parts of a string or an array of text, image and document blocks.
 
-    With `links`, documents may be named by their address, which chat providers do not take.
+    With `links`, documents may be addresses. Chat providers take none, but a further translation may.
     """
     if isinstance(content.value, str):
         return [make_text(content.value)]
@@ -174,7 +173,7 @@ def _translate_content(content: MessagesField, *, links: bool = False) -> list[J
 
 
 def _translate_block(block: MessagesField, *, links: bool) -> list[Json]:
-    """Write the parts of one block: a document with a context is more than one."""
+    """Write the parts of one block. A document with a context becomes more than one part."""
     match block["type"].read_string():
         case "text":
             return [make_text(block["text"].read_string()) | block.mark]
@@ -182,7 +181,7 @@ def _translate_block(block: MessagesField, *, links: bool) -> list[Json]:
             return [_translate_image(block)]
         case "document":
             return _translate_document(block, links=links)
-        case "tool_reference":  # all tools are sent in full, so its name says enough
+        case "tool_reference":  # all tools are sent in full, so the name is enough
             name = shorten_name(block["tool_name"].read_string())
             return [make_text(f"[Tool found: {name}]")]
         case kind if _EARLIER.fullmatch(kind):
@@ -219,7 +218,7 @@ def _translate_image(block: MessagesField) -> Json:
 
 
 def _translate_document(block: MessagesField, *, links: bool) -> list[Json]:
-    """Write a document, its title and context in front where the part has no place for them."""
+    """Write a document. Its title and context become a text before it if the part has no place for them."""
     source = block["source"]
     source_type = source.get("type")
     title, context = _read_optional(block["title"]), _read_optional(block["context"])
@@ -254,4 +253,4 @@ def _make_data_url(source: MessagesField) -> str:
 _EARLIER: Final = re.compile(
     "(server|mcp)_tool_use|[a-z_]+_tool_result|compaction|fallback|search_result"
 )
-"""Kinds of blocks of a vendor's tools or a caller's search, which callers send back in turns of the user."""
+"""Matches types of blocks of a vendor's tools or a caller's search, which become text."""

@@ -1,11 +1,11 @@
 """A chat completion, or a stream of one, as a message: its blocks, its ending and its usage.
 
-Blocks have contiguous indexes and never overlap: `FirstChoiceWriter` has the order. Text and reasoning
-end when something else begins.
+Blocks have contiguous indexes and never overlap: `FirstChoiceWriter` orders them. Text and reasoning end when
+other content begins.
 
-`message_delta`, which has the stop reason and the whole usage, waits until the upstream's stream is
-over: usage may come with the finish reason, behind it, or in every chunk, and what the caller is
-told is what is charged.
+`message_delta`, which has the stop reason and the whole usage, is sent only after the upstream's stream has
+ended: usage may come with the finish reason, after it, or in every chunk, and the caller gets the usage
+that is charged.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[J
 def _read_arguments(given: str, *, cut: bool) -> Json:
     """Read the arguments as an object; no arguments are an empty object.
 
-    If the token limit cut a call off, its arguments cannot be read and are left empty: the stop reason
-    tells the caller, and the rest of the reply, which is paid for, is not lost.
+    If the token limit cut off a call, its arguments cannot be read and stay empty. The stop reason tells the
+    caller why, and the rest of the reply, which is charged, is delivered.
     """
     if not given.strip():
         return {}
@@ -128,7 +128,7 @@ def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal
         return make_stop("refusal", explanation=refusal)
     if reason == "end_turn" and called_tools:
         return make_stop("tool_use")
-    # vLLM tells which of the caller's sequences it was, OpenAI does not.
+    # vLLM tells which of the caller's sequences ended the reply; OpenAI does not.
     told, asked = get_text(choice, "stop_reason"), get_list(context.request.body, "stop_sequences")
     if reason == "end_turn" and told and told in asked:
         return make_stop("stop_sequence", told)
@@ -152,7 +152,7 @@ class MessageWriter(FirstChoiceWriter):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._last: Json = {}
-        """The choice as it was when it had its finish reason."""
+        """The choice as it came with its finish reason."""
         self._kind: BlockKind | None = None
         """The kind of the block that is open."""
         self._names: dict[str, str] | None = None
@@ -160,7 +160,7 @@ class MessageWriter(FirstChoiceWriter):
         self._texts: list[str] = []
         """The fragments of the text block that is open, which its citations quote."""
         self._input: Literal["", "object", "other"] = ""
-        """The beginning of the open call's arguments."""
+        """The kind of the open call's arguments, known from their beginning; "" if nothing has come."""
         self._refusal = ""
 
     def open(self, usage: ReplyUsage) -> None:
@@ -182,7 +182,7 @@ class MessageWriter(FirstChoiceWriter):
         self._last = choice
 
     def _close_last(self) -> None:
-        if self._calls:  # coding agents take a last block of thinking for the whole answer
+        if self._calls:  # without calls, agents take a last block of thinking for the answer
             self._add_state()
         self._close_block()
 
@@ -191,7 +191,7 @@ class MessageWriter(FirstChoiceWriter):
             self._refusal += text
         ours: BlockKind = "thinking" if kind == "reasoning" else "text"
         if self._kind != ours:
-            if ours == "text":  # what is sealed led to the text, so it comes before it
+            if ours == "text":  # sealed reasoning led to the text, so it comes before the text
                 self._add_state()
             self._open_block(ours, make_text("") if ours == "text" else make_thinking(""))
         if ours == "text":
@@ -203,7 +203,7 @@ class MessageWriter(FirstChoiceWriter):
         """Add sources of the text. They wait for the end of a block, as they quote from it."""
         self._sources += sources
 
-    def _write_media(self, media: object) -> None:  # noqa: ARG002 - no kind of it has a place
+    def _write_media(self, media: object) -> None:  # noqa: ARG002 - messages have no place for media
         raise refuse_media()
 
     def _add_state(self) -> None:
@@ -221,9 +221,9 @@ class MessageWriter(FirstChoiceWriter):
         self._input = ""
 
     def _write_arguments(self, call: Call, text: str) -> None:  # noqa: ARG002 - there is one open
-        """Write arguments. Those that begin no object wait until they are whole."""
+        """Write arguments. If they do not begin as an object, they are held back until they are whole."""
         if not self._input:
-            # A call without arguments may bring spaces: no SDK reads those as JSON.
+            # A call without arguments may send spaces, which no SDK reads as JSON.
             text = text.lstrip()
             if text:
                 self._input = "object" if text.startswith("{") else "other"
@@ -231,7 +231,7 @@ class MessageWriter(FirstChoiceWriter):
             self._emit_delta("tool_use", text)
 
     def _close_call(self, call: Call) -> None:
-        if self._input == "other":  # they are put into an object
+        if self._input == "other":  # arguments that are no object are put into one
             wrapped = dumps_lenient(read_input(call.arguments.lstrip()))
             self._emit_delta("tool_use", wrapped.decode("utf-8", "replace"))
         self._close_block()
@@ -249,7 +249,7 @@ class MessageWriter(FirstChoiceWriter):
             return
         if kind == "text":  # citations quote from the whole block
             self._cite()
-        # SDKs drop thinking without a signature, so an empty seal stands for none.
+        # SDKs drop thinking without a signature, so it gets at least a seal of nothing.
         if kind == "thinking" and (signed := signature or self._state.take_any()):
             self._emit_block("delta", delta={"type": "signature_delta", "signature": signed})
         self._emit_block("stop")

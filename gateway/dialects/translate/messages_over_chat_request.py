@@ -34,14 +34,14 @@ DROPPED: Final = frozenset(
         *("service_tier", "speed", "thread", "top_k"),
     }
 )
-"""Advice to the upstream, accepted and dropped unless it takes it; of `thread` only the request for a new
-one."""
+"""Advice to the upstream, accepted and left out unless the upstream takes it. `thread` may only request a
+new thread."""
 
 REFUSED: Final = {
     "container": "a container",
     "mcp_servers": "a server that the vendor calls itself",
 }
-"""Fields without a counterpart, and what they are; null and empty values have no effect."""
+"""Fields without a counterpart, with their description. Null and empty values have no effect."""
 
 NAMES: Final = {
     "max_completion_tokens": ("max_tokens",),
@@ -52,11 +52,11 @@ NAMES: Final = {
     "user": ("metadata.user_id",),
     "web_search_options": ("tools",),
 }
-"""This dialect's names of chat's fields, where they differ: what a refusal of chat's field is about."""
+"""This dialect's names of chat's fields, if they differ, for refusals of chat's fields."""
 
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))
-"""The least tokens of a budget for each effort; Anthropic's smallest budget is 1,024."""
+"""The least budget in tokens for each effort; Anthropic's smallest budget is 1,024."""
 LEAST_EFFORT: Final = "minimal"
 ADAPTIVE_EFFORT: Final = "medium"
 """The effort for adaptive thinking, if the caller named none."""
@@ -84,7 +84,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
         if given.get(name) is not None:
             chat |= translate(body[name])
     chat |= translate_tools(body, target)
-    if "prompt_cache_key" in target.takes:  # turns of one session have to meet one cache
+    if "prompt_cache_key" in target.takes:  # all turns of a session should use the same cache
         chat |= _make_cache_key(body["metadata"])
     if target.reasoning == "effort":
         chat |= _translate_reasoning(body["thinking"], body["output_config"])
@@ -94,7 +94,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
 
 
 def _rename_format(given: Json) -> Json:
-    """Return a request with `output_config.format` under this name: it was `output_format` before."""
+    """Return a request in which `output_format`, the former name, is moved to `output_config.format`."""
     if is_default(given.get("output_format")):
         return given
     config = {"format": given["output_format"], **(given.get("output_config") or {})}
@@ -139,7 +139,7 @@ def _translate_output_config(config: MessagesField) -> Json:
 
 
 def _check_thinking(thinking: MessagesField) -> Json:
-    """Check the fields alone: `_translate_reasoning` reads them; how to display it is advice."""
+    """Only check the fields: `_translate_reasoning` reads them. `display` is advice and left out."""
     thinking.check_known({"type", "budget_tokens", "display"})
     return {}
 
@@ -161,7 +161,7 @@ _KNOWN: Final = CARRIED | DROPPED | PASSED | {*REFUSED, "output_format"}
 
 
 def _check_thread(thread: MessagesField) -> None:
-    """Refuse to continue an earlier reply's thread: SDKs then send the whole conversation."""
+    """Refuse to continue an earlier reply's thread. SDKs then send the whole conversation."""
     if isinstance(thread.value, dict) and thread.get("type") != "create":
         raise BadRequest(
             "thread: this model's provider holds no conversations; send all messages.",
@@ -171,7 +171,7 @@ def _check_thread(thread: MessagesField) -> None:
 
 
 def _translate_reasoning(thinking: MessagesField, config: MessagesField) -> Json:
-    """Write `reasoning_effort`: by the budget if there is one, else the named effort."""
+    """Write `reasoning_effort`: derived from the budget if there is one, else the named effort."""
     effort = None if config.value is None else config.get("effort")
     if effort is not None and (not isinstance(effort, str) or effort not in EFFORTS):
         raise config["effort"].refuse(f"must be one of {', '.join(sorted(EFFORTS))}.")

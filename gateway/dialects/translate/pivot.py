@@ -1,7 +1,7 @@
-"""Chat as one side of a translation: code shared by the two from chat and by the two to chat.
+"""Chat as one side of a translation: code shared by translations from chat, and by those to chat.
 
-Chat callers' requests may have older forms (functions beside tools, calls without ids), which both
-translations accept.
+Chat callers' requests may have older forms (functions beside tools, calls without ids), which all
+translations from chat accept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CARRIED: Final = frozenset(
         *("tool_choice", "tools", "top_p", "user"),
     }
 )
-"""Fields of chat callers that both translations carry over."""
+"""Fields of chat callers that all translations carry over."""
 REFUSED: Final[Mapping[str, tuple[object, ...]]] = {
     **dict.fromkeys(("audio", "moderation", SEARCH_OPTIONS), ()),
     "logit_bias": ({},),
@@ -41,15 +41,15 @@ REFUSED: Final[Mapping[str, tuple[object, ...]]] = {
     "n": (1,),
     "top_logprobs": (0,),
 }
-"""Fields without a counterpart, each with the values that have no effect; null never has. Web search has
-a counterpart, used if the model has a price for it."""
+"""Fields without a counterpart, each with the values that have no effect. Null never has one. Web search is
+carried over if the model has a price for it."""
 DROPPED: Final = frozenset(
     {*("frequency_penalty", "prediction", "presence_penalty", "seed", "store"), "stream_options"}
 )
-"""Left out: they change how a reply is drawn, worded, framed or kept, not what it is about or its form.
-Many clients send them with every request."""
+"""Fields that are left out. They change how a reply is sampled, worded, framed or stored, but not its subject
+or its form, and many clients send them with every request."""
 VENDORS_ADVICE: Final = frozenset({"min_p", "repetition_penalty"})
-"""The same of fields that chat providers have added to the dialect."""
+"""Further fields that are left out, which chat providers have added to the dialect."""
 
 TEXT_PARTS: Final = frozenset({"text"})
 SPOKEN_PARTS: Final = frozenset({"text", "refusal"})
@@ -58,7 +58,7 @@ ALL_PARTS: Final = frozenset({"text", "image_url", "file"})
 """The parts that a user message or a tool's result may hold."""
 
 DEFAULT_FILENAME: Final = "document.pdf"
-"""The name for a document without one, as chat upstreams require a name."""
+"""The name given to a document without one: chat upstreams require a name."""
 
 
 def open_request(
@@ -88,7 +88,7 @@ def read_parts(content: Field, kinds: frozenset[str]) -> Iterator[tuple[str, Fie
 
 
 def read_spoken(content: Field) -> Iterator[tuple[str, Field]]:
-    """Yield an earlier reply's parts with their types; of parts that only its vendor knows, their text."""
+    """Yield an earlier reply's parts with their types. Parts that only its vendor knows become text."""
     for part in content.read_items():
         kind = get_text(part.value, "type")
         if kind in SPOKEN_PARTS:
@@ -98,7 +98,7 @@ def read_spoken(content: Field) -> Iterator[tuple[str, Field]]:
 
 
 def read_transcript(message: Field) -> str:
-    """Read the words of an earlier reply that was spoken, where no text says them."""
+    """Read the transcript of an earlier reply's audio, if the message has no content."""
     audio = None if message.get("content") else message.get("audio")
     return get_text(audio, "transcript") if isinstance(audio, dict) else ""
 
@@ -116,7 +116,7 @@ class Conversation(ABC):
 
     def __init__(self, messages: Field) -> None:
         self._function_ids: dict[str, str] = {}
-        """Calls without an id that wait for a result, by the function's name."""
+        """The ids made for calls without one that have no result yet, by the function's name."""
         for place, message in pair_calls(messages.value):
             self._add(Field(message, place, messages))
 
@@ -159,7 +159,7 @@ class Call(NamedTuple):
     """A call of an earlier turn."""
 
     identity: str | None
-    """None for the call of a function, the older form: its result has the function's name."""
+    """None for a `function_call`, the older form, whose result has the function's name instead."""
     is_custom: bool
     name: str
     text: str
@@ -167,7 +167,7 @@ class Call(NamedTuple):
 
 
 def read_calls(message: Field) -> Iterator[Call]:
-    """Give the calls of an assistant's message, in order."""
+    """Yield the calls of an assistant's message, in order."""
     for call in message["tool_calls"].read_items() if message.get("tool_calls") else ():
         identity = read_id(call["id"])
         if call.get("type") == "custom":
@@ -184,7 +184,7 @@ def _read_function_call(function: Field) -> tuple[str, str]:
 
 
 def read_text(field: Field) -> str:
-    """Read the arguments or the result of a call, which may be missing, or an object (Ollama)."""
+    """Read the arguments or the result of a call. It may be missing, or an object (Ollama)."""
     if field.value is None or isinstance(field.value, dict):
         return read_arguments(field.value)
     return field.read_string()
@@ -248,7 +248,7 @@ def refuse_format(form: Field) -> BadRequest:
 def make_usage(usage: ReplyUsage, reasoning_key: str) -> Json:
     """Write the usage object for the caller: exactly the charged tokens.
 
-    `reasoning_key` is the upstream's name in its details.
+    `reasoning_key`: the upstream's name for the reasoning tokens in the details.
     """
     made = make_chat_usage(usage.tokens)
     if usage.estimated:

@@ -1,9 +1,9 @@
 """Schemas of tools whose root is one plain object, with names that the upstream takes.
 
-OpenAI and Anthropic refuse a tool, and so the whole request, whose root is a union, a reference, or of several
-types. Tools of MCP servers have such roots. The alternatives become one object with the members of all of them;
-what is lost by that is told in its description. OpenAI also wants the root to have `properties` and arrays to
-have `items`, which Anthropic does not.
+OpenAI and Anthropic refuse a tool, and so the whole request, if its root is a union, a reference, or of
+several types. Tools of MCP servers have such roots. The alternatives become one object with the members of
+all, and its description tells the conditions that this loses. OpenAI, unlike Anthropic, also requires
+`properties` in the root and `items` in arrays.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _VALUES: Final = frozenset({"const", "default", "enum", "example", "examples"})
 """Keywords that hold values, which may look like schemas."""
 _REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
 _MAX_LEVELS: Final = 8
-"""Levels of alternatives within alternatives that are combined: callers choose how deep they nest, and each
-level multiplies the work. Deeper ones are left out."""
+"""Levels of nested alternatives that are combined: callers choose the depth, and each level multiplies the
+work. Deeper alternatives are left out."""
 _MAX_BRANCHES: Final = 256
 """Alternatives of a root, all levels together; more are left out."""
 _MAX_DEPTH: Final = 64
-"""Levels of a schema that are looked into for arrays: those of tools have about ten."""
+"""Levels of a schema that are searched for arrays: schemas of tools have about ten."""
 _MAX_TOLD_NAMES: Final = 256
-"""Names of members in a description of alternatives: more would not fit into it."""
+"""Names of members in the description of one union: more would not fit into it."""
 _MAX_ALTERNATIVES: Final = 32
 """Alternatives of one member: each further one is compared with all before."""
 _MAX_TOLD_CHARS: Final = 2000
-"""Characters of a description of alternatives: they are read by the model with every request."""
+"""Characters of a description of alternatives: the model reads it with every request."""
 _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """A member's name that Anthropic takes."""
 
@@ -70,7 +70,7 @@ def _unite_root(schema: Json) -> Json:
 
 
 def _give_items(schema: Json, level: int = 0) -> Json:
-    """Return a schema all of whose arrays have `items`; the same if they have."""
+    """Return a schema in which all arrays have `items`; the same object if they had them."""
     made = {
         name: one if name in _VALUES else _give_inner_items(one, level + 1, named=name in _NAMED)
         for name, one in schema.items()
@@ -101,11 +101,11 @@ class _Root:
     def __init__(self, schema: Json) -> None:
         self._definitions = {name: get_object(schema, name) for name in DEFINITIONS}
         self._seen: set[str] = set()
-        """References that were followed: each is followed once, as they may name each other."""
+        """References that were followed: each is followed once, as definitions may refer to each other."""
         self._left = _MAX_BRANCHES
         self.properties: Json = {}
         self.told: list[str] = []
-        """Keywords that the combined object lacks."""
+        """Sentences for the description, about conditions that the combined object loses."""
         self.required = self._add(schema, 0)
 
     def _add(self, schema: Json, level: int) -> list[str]:
@@ -126,7 +126,7 @@ class _Root:
         return list(dict.fromkeys(required))
 
     def _list_common(self, schema: Json, level: int) -> Iterator[Json]:
-        """Give the schemas that hold beside this one."""
+        """Yield the schemas that apply together with this one: its reference and its `allOf`."""
         if level >= _MAX_LEVELS:
             return
         reference = str(schema.get("$ref"))
@@ -142,7 +142,7 @@ class _Root:
         return kept
 
     def _maybe_follow(self, schema: Json) -> Json | None:
-        """Return the definition that a schema refers to."""
+        """Return the definition that a schema refers to; None if it refers to none."""
         found = _REFERENCE.fullmatch(str(schema.get("$ref")))
         return get_object(self._definitions[found[1]], found[2]) if found else None
 
@@ -176,7 +176,7 @@ def _name_member(name: str, schema: object) -> str:
 
 
 def _unite(held: object, one: object) -> object:
-    """Return a schema of two alternatives, or of many; of too many, one that takes anything."""
+    """Add an alternative to a member's schema. With too many, return a schema that takes anything."""
     match held:
         case {"anyOf": [*others], **rest} if not rest:
             if one in others:
@@ -191,7 +191,7 @@ def _unite(held: object, one: object) -> object:
 def name_members(schema: Json) -> Json:
     """Return a schema all of whose members have names that Anthropic takes.
 
-    The others are described: a tool that is not strict may be called with members beyond its schema.
+    Members with other names are only described: a tool that is not strict may get members beyond its schema.
     """
     properties = get_object(schema, "properties")
     odd = [name for name in properties if not _NAME.fullmatch(name)]

@@ -1,8 +1,8 @@
-"""Schemas that bind, as vendors take them.
+"""Schemas of structured output and of strict tools, in the forms that vendors take.
 
 For Anthropic they are adapted as its own SDKs do: every object is closed, `oneOf` becomes `anyOf`, and keywords
-that it refuses (such as `minimum`) move to the description. A malformed schema is left to it to refuse. For
-OpenAI a schema is strict only where its strict mode takes it.
+that it refuses (such as `minimum`) move to the description. Malformed schemas are passed on, for Anthropic to
+refuse. For OpenAI a schema is marked strict only if its strict mode takes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FORMATS: Final = (
     *("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"),
 )
 _Takes = Mapping[str, Callable[[Any], bool]]
-"""Whether Anthropic takes the value of a keyword; it takes no other keywords."""
+"""For each keyword that Anthropic takes: a test whether it takes the value."""
 _NAMED: Final = (*DEFINITIONS, "properties")
 """Keywords whose members are schemas."""
 _TAKEN_UNIONS: Final = ("anyOf", "allOf")
@@ -48,7 +48,7 @@ def adapt_schema(schema: object) -> object:
 
 
 def _read_kinds(schema: Json) -> list[Any]:
-    """Return the types of a schema; none for one of literals, which says more."""
+    """Return the types of a schema; none if it lists literals, which already restrict more."""
     if _is_enum(schema.get("enum")) or ("const" in schema and _is_primitive(schema["const"])):
         return []
     kind = schema.get("type", "object" if "properties" in schema else None)
@@ -58,8 +58,8 @@ def _read_kinds(schema: Json) -> list[Any]:
 
 def _say_in_words(left: Json, description: object) -> Json:
     """Describe in words what cannot be enforced, so that the model may still follow it."""
-    said = "{" + ", ".join(f"{key}: {value}" for key, value in left.items()) + "}"
-    return {"description": f"{description}\n\n{said}" if description is not None else said}
+    words = "{" + ", ".join(f"{key}: {value}" for key, value in left.items()) + "}"
+    return {"description": f"{description}\n\n{words}" if description is not None else words}
 
 
 def _adapt_inner(key: str, value: Any) -> Any:
@@ -115,7 +115,7 @@ _SAYS_KIND: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 def is_strict(schema: object) -> bool:
     """Return whether each schema in this one says its kind, and each object is closed and whole.
 
-    The answer may be no where it could be yes: then the tool is sent, and is not strict.
+    The result may be False for a schema that OpenAI would take. Then it is sent without being strict.
     """
     if type(schema) is not dict or _SAYS_KIND.isdisjoint(schema):
         return False

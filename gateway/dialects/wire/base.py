@@ -3,11 +3,10 @@
     Caller       the wire format that a caller speaks: validation, errors, keep-alives
     Upstream     the wire format that a provider speaks: asking, reading, metering; also streams if it is a
                  `StreamingUpstream`, whose streams are events if it is an `EventUpstream`
-    EventReader  reads an upstream's stream, for the stream that passes and for translations
-    EventWriter  writes a caller's stream from a reader's events
-    Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
 
-Dialects derive from `Caller`, `EventUpstream` and `EventReader`, whose methods do what OpenAI's APIs do,
+Those of a reply under way (`EventReader`, `EventWriter`, `Pipeline`) are in `pipelines`.
+
+Dialects derive from `Caller`, `EventUpstream` and `EventReader`. Their methods do what OpenAI's APIs do,
 unless they are abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a `Translation` if
 they differ.
 """
@@ -82,17 +81,17 @@ class Caller(ABC):
     path: str
     """The path of its completions after `/v1`, with the slash."""
     kind: str = DEFAULT_KIND
-    """The kind of models that it uses."""
+    """The kind of the models that it requests."""
     conversation_field: str | None = None
     """The field of a request that has the conversation."""
     operation = "chat"
-    """Its operation, as OpenTelemetry names it; the names for rerank and audio are our own."""
+    """The name of its operation in OpenTelemetry; the names for rerank and audio are our own."""
     marker: str | None = None
-    """A header that only its SDKs send. It decides the dialect on paths that all dialects share."""
+    """A header that only its SDKs send. On paths that all dialects share, it decides the dialect."""
     may_stream = True
     """It may ask for a stream."""
     keep_alive = b": keep-alive\n\n"
-    """The bytes sent into a silent stream, so that proxies keep the connection."""
+    """The bytes sent into a silent stream, so that proxies do not close the connection."""
 
     @abstractmethod
     def parse_request(self, data: bytes) -> CompletionRequest:
@@ -100,20 +99,20 @@ class Caller(ABC):
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:  # noqa: ARG002 - the headers have the id
         """Write the JSON body of an error reply."""
-        said = {name: getattr(error, name) for name in ("message", "type", "param", "code")}
+        members = {name: getattr(error, name) for name in ("message", "type", "param", "code")}
         if error.code == TOO_LONG:
-            said["param"] = self.conversation_field or error.param
-            said["message"] = tell_as_openai(error.message)
-        return orjson.dumps({"error": said})
+            members["param"] = self.conversation_field or error.param
+            members["message"] = tell_as_openai(error.message)
+        return orjson.dumps({"error": members})
 
     def render_error_event(
         self,
         error: GatewayError,
         request_id: str,
-        position: Json | None,  # noqa: ARG002 - it stands alone
-        headers: Mapping[str, str],  # noqa: ARG002 - every caller gets the same
+        position: Json | None,  # noqa: ARG002 - the event does not depend on it
+        headers: Mapping[str, str],  # noqa: ARG002 - all callers get the same event
     ) -> bytes:
-        """Write the event that ends a stream at its `Pipeline.position`; `headers` are the request's."""
+        """Write the error event that ends a stream at its `Pipeline.position`; `headers`: the request's."""
         return b"data: " + self.render_error(error, request_id) + b"\n\n"
 
     def reply_headers(self, request_id: str) -> dict[str, str]:
@@ -159,16 +158,16 @@ class Upstream(ABC):
     reply_name: str
     """The name of a JSON reply in errors, with its article."""
     makes_audio = False
-    """Its replies are bytes of another type, not JSON or events."""
+    """Its replies are bytes of audio, not JSON or events."""
     multiplied: Mapping[str, Billed] = NO_ROWS
-    """Fields that make more of a service than is counted: see `billed`."""
+    """Fields that multiply a service beyond what is counted: see `billed`."""
     demonstrate: Callable[[Json], Iterator[bytes]] | None = None
-    """Answers a request in pieces, as the embedded provider does; None for a conversation. Raises BadRequest."""
+    """Yields the embedded provider's reply in pieces; None for conversations. Raises BadRequest."""
     passed_headers: tuple[str, ...] = ()
     """Headers that callers of the same dialect may send on to the upstream, in lower case."""
 
     def find_path(self, upstream_model: str, *, stream: bool) -> str:  # noqa: ARG002 - an extra's needs them
-        """Return the path of a request, where it depends on the model."""
+        """Return the path of a request, which may depend on the model."""
         return self.path
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
@@ -185,15 +184,16 @@ class Upstream(ABC):
     read_bill_options: Callable[[Json, bytes, Target], BillOptions] = staticmethod(
         read_bill_options
     )
-    """Reads what changes the bill in a request as it is sent: the object, its bytes, and its target.
-    Raises BadRequest for what has no price."""
+    """Reads the options that change the bill from a request as it is sent: the object, its bytes, its target.
+
+    Raises BadRequest for an option that has no price."""
 
     parse: Callable[[bytes], object] = staticmethod(maybe_loads)
-    """Parses a JSON body, or the part of it that is read; returns None if it is no JSON."""
+    """Parses a JSON body, or the part that is needed; returns None if it is no JSON."""
 
     @abstractmethod
     def check_error(self, reply: Json, /) -> None:
-        """Raise GatewayError for an error with status 200."""
+        """Raise GatewayError if the object is an error, sent with status 200."""
 
     @abstractmethod
     def check_reply(self, reply: Json, /) -> bool:
@@ -206,7 +206,7 @@ class Upstream(ABC):
 
     @abstractmethod
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        """Read the usage of an object, whether it is a reply or not, and the terms it was served on."""
+        """Read the usage of an object, whether it is a reply or not, and the terms on which it was served."""
 
     @abstractmethod
     def is_whole(self, reply: Json, /) -> bool:
@@ -221,7 +221,7 @@ class Upstream(ABC):
         """Count the UTF-8 bytes of text, reasoning and arguments in a reply."""
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - chat tells them
-        """Write a reply for a caller of the same dialect: its own bytes except for required edits."""
+        """Write a reply for a caller of the same dialect: its bytes (`text`), with the required edits."""
         return edit_model(text, reply, context.request.model)
 
 
@@ -242,7 +242,7 @@ class EventUpstream(StreamingUpstream):
 
     @abstractmethod
     def replay_reply(self, text: bytes, reply: Json) -> bytes:
-        """Write a reply and its bytes as a stream, as requested: some upstreams ignore `stream`.
+        """Write a JSON reply (`reply`, its bytes `text`) as a stream: some upstreams ignore `stream`.
 
         Raises UndeliverableReply for a reply that no stream can hold.
         """

@@ -1,8 +1,8 @@
 """Fields and tools that change a provider's bill, and the checks whether a request may use them.
 
 One table serves the upstreams of all dialects, as many providers accept other vendors' fields. Services have
-rows of their own, of fields that make more of them than is counted. A model opens a field by a price (a rule of `price_when`, `web_search`,
-`tool_prices`, a price of its media), or by its name in `allow`.
+rows of their own, for fields that multiply a service beyond what is counted. A model opens a field by a price
+(a rule of `price_when`, `web_search`, `tool_prices`, a price of its media), or by its name in `allow`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ INPUT_AUDIO: Final = "input_audio"
 
 
 def _among(*free: object) -> Callable[[object], bool]:
-    """Make a test for values that differ from the `free` ones."""
+    """Make a test whether a value is neither null nor one of the `free` values."""
     return lambda value: value not in (None, *free)
 
 
@@ -76,23 +76,23 @@ def _names_a_cache(value: object) -> bool:
 
 CACHES: Final = ("cached_content", "cachedContent")
 BILLED: Final[Mapping[str, Billed]] = {
-    # Other prices for the same tokens.
+    # These set other prices for the same tokens.
     "service_tier": Billed(
         _among("auto", "default", "standard", "standard_only"), _has_rule("service_tier", name_tier)
     ),
-    # A number is how fast a voice reads.
+    # A number is the speed of a voice, which costs nothing extra.
     "speed": Billed(
         lambda value: type(value) not in (float, int) and value not in (None, "standard"),
         _has_rule("speed"),
     ),
     "inference_geo": Billed(_among("global"), _has_rule("inference_geo")),
-    # Fees per search, and sources that are charged one by one.
+    # These add fees per search, or per source.
     "web_search_options": Billed(_among(), lambda _, target: is_open(WEB_SEARCH, target)),
     **dict.fromkeys(("search_parameters", "enable_search", "enable_code_interpreter"), Billed()),
-    # Tokens of other kinds, at prices of their own.
+    # These add tokens of other kinds, at other prices.
     "modalities": Billed(_among([], ["text"]), _are_modes_priced),
     "audio": Billed(is_priced=lambda _, target: target.prices.base.audio_output is not None),
-    # Other models, at their own prices, agents without a limit of their number, and what is added to a request.
+    # These may choose other models at other prices, start any number of agents, or add to the request.
     **dict.fromkeys(
         (
             *("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"),
@@ -101,7 +101,7 @@ BILLED: Final[Mapping[str, Billed]] = {
         ),
         Billed(),
     ),
-    # Storage and machines by the hour, and servers that are called on the operator's account.
+    # These rent storage and machines by the hour, or call servers on the operator's account.
     **dict.fromkeys(CACHES, Billed()),
     "google": Billed(_names_a_cache),
     "extra_body": Billed(_names_a_cache),
@@ -112,7 +112,7 @@ BILLED: Final[Mapping[str, Billed]] = {
 _LATER: Final = ("background", "deferred")
 """Fields that request a reply to be fetched later: the work would be done and nobody charged."""
 _BACKGROUNDS: Final = ("auto", "opaque", "transparent")
-"""Values of `background` by which it is an image's."""
+"""Values that `background` has in a request for an image."""
 NO_ROWS: Final[Mapping[str, Billed]] = {}
 
 BILLED_TOOLS: Final = frozenset(
@@ -121,7 +121,7 @@ BILLED_TOOLS: Final = frozenset(
 )
 """Tools that a model can allow, by name or all together."""
 BILLED_NAMES: Final = BILLED_TOOLS.union(BILLED, {INPUT_AUDIO})
-"""The names that the `allow` of every model can have; kinds of models may have more."""
+"""The names that `allow` can have for every model; kinds of models may add names."""
 _FREE_TOOLS: Final = frozenset(
     # Tools that the caller runs itself.
     {"apply_patch", "bash", "computer", "computer_use", "custom", "function", "local_shell"}
@@ -130,7 +130,7 @@ _FREE_TOOLS: Final = frozenset(
     | {"tool_search", "tool_search_tool_bm25", "tool_search_tool_regex"}
 )
 FUNCTION: Final = frozenset({"function", "name"})
-"""Members that mark a function without a type. Gemini's tools have neither: `{"google_search": {}}`."""
+"""Members of a function that has no `type`. Gemini's tools have neither member: `{"google_search": {}}`."""
 GEMINI_TOOLS: Final = frozenset(
     {"code_execution", "computer_use", "enterprise_web_search", "file_search", "google_maps"}
     | {"google_search", "google_search_retrieval", "retrieval", "url_context"}
@@ -147,14 +147,14 @@ _ADDING: Final = frozenset(
     | {"compound_custom", "providerOptions", "enable_search", "enable_code_interpreter"}
     | {"preset", "search_parameters"}
 )
-"""Fields that add to the input what is not in the request, as tools do, too."""
+"""Fields that make a provider add input which is not in the request, as its tools do."""
 _HOUR_MARK: Final = b'"ttl":"1h"'
 _CACHE_MARK: Final = b'"cache_control":{'
-"""Cache marks as the payload writes them. In a text the quotes would be escaped."""
+"""Cache marks as the payload writes them. Inside a string the quotes would be escaped."""
 
 
 def check_fields(body: Json, target: Target, rows: Mapping[str, Billed] = NO_ROWS) -> None:
-    """Refuse fields that cost and have no price, those of a service's `rows` too.
+    """Refuse fields that cost and have no price, including those in a service's `rows`.
 
     Raises BadRequest, naming the field.
     """
@@ -170,7 +170,7 @@ def check_fields(body: Json, target: Target, rows: Mapping[str, Billed] = NO_ROW
     for name, row in {**BILLED, **rows}.items():
         value = body.get(name)
         if row.asks(value) and name not in target.allow and not row.is_priced(value, target):
-            shown = value if name in BILLED else None  # else it may be content
+            shown = value if name in BILLED else None  # values in `rows` may be content
             raise refuse(name, shown, "It changes what the provider charges", row.advice)
 
 
@@ -225,7 +225,7 @@ def check_state(tool: Json, where: str) -> None:
 
 
 def _count_uses(tool: Json, where: str) -> int:
-    """Return the most calls of a tool that it allows, or one where it sets no limit."""
+    """Return the most calls that a tool's declaration allows; 1 if it sets no limit."""
     most = tool.get("max_uses")
     if most is None:
         return 1
@@ -241,7 +241,7 @@ def _count_uses(tool: Json, where: str) -> int:
 
 def read_bill_options(body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG001 - see `Upstream`
     """Read the options that change the bill from a request as it is sent: the object and its bytes."""
-    # Searching the bytes finds marks at any depth without a walk through the request.
+    # A search in the bytes finds marks at any depth without a walk through the object.
     cache = "" if _CACHE_MARK not in data else "1h" if _HOUR_MARK in data else "5m"
     if MAY_COST.isdisjoint(body) and not cache:
         return NOTHING_SPECIAL
@@ -279,12 +279,12 @@ def refuse(name: str, value: object, why: str, advice: str = "Leave it out") -> 
 
 
 BAGS: Final = (
-    *("extra_body", "google"),  # what Google reads beside OpenAI's fields
-    # Ollama; Hugging Face, DashScope and Vertex; Google; Bedrock, Titan; SGLang; and what wraps those.
+    *("extra_body", "google"),  # Google's own options, beside OpenAI's fields
+    # Ollama; Hugging Face, DashScope and Vertex; Google; Bedrock, Titan; SGLang; and gateways that wrap them.
     *("options", "parameters", "config", "generation_config", "generationConfig"),
     *("inference_config", "inferenceConfig", "additional_model_request_fields"),
     *("additionalModelRequestFields", "text_generation_config", "textGenerationConfig"),
     *("image_generation_config", "imageGenerationConfig", "sampling_params", "sampling_parameters"),
     *("extra_params", "extra_parameters", "model_kwargs", "model_params", "params"),
 )
-"""Fields that hold other fields. What is counted or refused outside must not stand in them."""
+"""Fields that hold other fields. A field that is counted or refused outside must not stand in them."""

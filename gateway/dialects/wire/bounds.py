@@ -22,8 +22,8 @@ MAX_ESCAPES: Final = 2_000_000
 writes them in 11."""
 
 MAX_WIDE_BYTES: Final = 8 << 20
-"""Bytes of text that is not ASCII, counted by pieces: more than two million tokens. orjson reads them in up
-to 4 ms per MiB, four times as long as ASCII, such as files in Base64."""
+"""Bytes of pieces of a text that are not ASCII: more than two million tokens have. orjson needs up to 4 ms
+per MiB of them, four times as long as for ASCII, such as files in Base64."""
 
 STEP_BYTES: Final = 1 << 16
 """Bytes of a string that one call scans while holding the GIL, for less than 1 ms."""
@@ -41,7 +41,7 @@ _BACKSLASH: Final = ord("\\")
 
 
 def bound_elements(data: bytes | bytearray) -> int:
-    """Return quickly an upper bound of a JSON text's values: at most a member (two strings) per mark."""
+    """Return a quick upper bound of a JSON text's values: a mark brings at most a member (two strings)."""
     return 3 * len(data.translate(None, _NO_MARKS)) + 1
 
 
@@ -50,7 +50,7 @@ def has_more_elements(data: bytes | bytearray, most: int) -> bool:
 
     Contents of strings do not count. Every value has one of these marks, except a single number.
     """
-    return len(data) > most and count_elements(data, most) > most  # each takes a byte at least
+    return len(data) > most and count_elements(data, most) > most  # each one takes at least a byte
 
 
 def count_elements(data: bytes | bytearray, most: int) -> int:
@@ -79,7 +79,7 @@ def has_more_escapes(data: bytes | bytearray, most: int) -> bool:
 
 
 def has_more_wide(data: bytes | bytearray, most: int) -> bool:
-    """Return whether pieces of more than `most` bytes together are not ASCII."""
+    """Return whether the pieces of a text that are not ASCII have more than `most` bytes together."""
     if len(data) <= most:
         return False
     pieces = (data[at : at + STEP_BYTES] for at in range(0, len(data), STEP_BYTES))
@@ -87,7 +87,7 @@ def has_more_wide(data: bytes | bytearray, most: int) -> bool:
 
 
 def cut_strings(data: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
-    """Cut the strings out of a JSON text, piece by piece: yield their number and the rest.
+    """Cut the strings out of a JSON text. Yield, for each piece, their number and the remaining bytes.
 
     The GIL is released between pieces.
     """
@@ -125,7 +125,7 @@ class limit_elements:  # noqa: N801 - a context, as contextlib's are
         budget_of_context.reset(self._token)
 
 
-# Each thread and each task has its own, as they parse at the same time.
+# Each thread and each task has its own budget, as they parse at the same time.
 budget_of_context: ContextVar[limit_elements | None] = ContextVar("elements", default=None)
 
 
@@ -144,7 +144,7 @@ def spend_elements(data: bytes) -> None:
         if has_more_elements(data, MAX_ELEMENTS):
             raise refuse_reply()
         return
-    if not _OPENING.match(data, 0, STEP_BYTES):  # spaces without end count as JSON
+    if not _OPENING.match(data, 0, STEP_BYTES):  # nothing but spaces counts as JSON
         return  # a single value, or no JSON
     budget.left -= count_elements(data, budget.left)
     if budget.left < 0:

@@ -1,4 +1,4 @@
-"""Custom tools, which take free text, as functions with one string argument, where a provider has no others.
+"""Custom tools, which take free text, as functions with one string argument, if a provider has no others.
 
 The free text is decoded while the function's arguments come: a patch of a thousand lines takes minutes,
 and callers give up a stream in which nothing happens.
@@ -24,22 +24,22 @@ INPUT_SCHEMA: Final[Json] = {
     "additionalProperties": False,
 }
 MAX_OPENING_CHARS: Final = 64
-"""Characters before the text: some ten for braces, the key and white space."""
+"""Characters before the text: brace, key and white space have about ten."""
 
 _OPENING: Final = re.compile(r'\s*\{\s*"' + INPUT_KEY + r'"\s*:\s*"')
 _DECODABLE: Final = re.compile(
     r'(?:[^"\\]|\\[^u]|\\u(?:[0-9a-fA-F]{4}|(?=[0-9a-fA-F]{0,3}[^0-9a-fA-F])))*+'
 )
-"""The inside of a string up to its end, or to an escape that is cut. What is no escape matches as well:
-it is taken as it is written."""
+"""The inside of a string up to its end, or to an escape that is cut. A backslash that begins no valid escape
+matches, too, and is kept as it is."""
 
 
 def make_function(tool: Field) -> Json:
-    """Write a custom tool as a function. Raises BadRequest, naming what is wrong."""
+    """Write a custom tool as a function. Raises BadRequest, naming the field that is wrong."""
     function: Json = {"name": tool["name"].read_text()}
     description = tool["description"].read_string() if tool.get("description") else ""
-    told = "\n\n".join(filter(None, (description, _describe_format(tool["format"]))))
-    return {**function, **({"description": told} if told else {}), "parameters": INPUT_SCHEMA}
+    text = "\n\n".join(filter(None, (description, _describe_format(tool["format"]))))
+    return {**function, **({"description": text} if text else {}), "parameters": INPUT_SCHEMA}
 
 
 def _describe_format(form: Field) -> str:
@@ -64,7 +64,7 @@ class InputDecoder:
 
     def __init__(self) -> None:
         self._buffer: list[str] = []
-        """The fragments that are not decoded: all of them, or an escape that is cut."""
+        """The fragments not decoded yet: all before the text begins, then at most an escape that is cut."""
         self._buffered_chars = 0
         self._mender = JsonMender()
         self._opened = False
@@ -76,7 +76,7 @@ class InputDecoder:
         waited, self._buffered_chars = self._buffered_chars, self._buffered_chars + len(fragment)
         self._buffer.append(fragment)
         if not self._opened and waited > MAX_OPENING_CHARS:
-            return ""  # to join and match ever more fragments would take quadratic time
+            return ""  # joining and matching again with each fragment would take quadratic time
         text = "".join(self._buffer)
         if not self._opened:
             opening = _OPENING.match(text)
@@ -92,7 +92,7 @@ class InputDecoder:
         return _decode(found[0])
 
     def close(self) -> str:
-        """Return the rest; if no text was found, all of it, parsed if it is JSON."""
+        """Return the rest. If no text began, return the input in the JSON, or else all arguments."""
         text = "".join(self._buffer) + self._mender.close()
         self._buffer.clear()
         if self._opened or not text:

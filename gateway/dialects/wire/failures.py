@@ -1,8 +1,8 @@
-"""Errors of upstreams, mapped for callers; `kinds` has what clients act on.
+"""Errors of upstreams, mapped for callers; `kinds` has the errors that clients act on.
 
-An upstream's fault never looks like the caller's: only what is the caller's fault by its kind, and 400,
-413 and 422, is passed on as a 400 with its message. Other texts of an upstream's errors are withheld,
-since they may repeat our key or mention our account there.
+An upstream's fault never looks like the caller's. An error is passed on as a 400 with its message only if
+its kind is the caller's fault, or if its status is 400, 413 or 422. Other messages of upstreams are
+withheld, since they may repeat our key or mention our account there.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ _STATUSES: Final = {
     **dict.fromkeys(("permissionerror", "permissiondenied"), 403),
     **dict.fromkeys(("notfounderror", "modelnotfound"), 404),
 }
-"""The statuses meant by the other types and codes of an error inside a 200."""
+"""The statuses meant by types and codes of an error inside a 200, unless `kinds` knows its kind."""
 _BY_STATUS: Final = {
     429: BY_NAME["ratelimitexceeded"],
     **dict.fromkeys((503, 529), BY_NAME["serverisoverloaded"]),
 }
 
 MAX_MESSAGE_CHARS: Final = 1000
-"""Characters of an upstream's text that are passed on; more would help nobody."""
+"""Characters of an upstream's message that are passed on: more would help no reader."""
 
 _CODE: Final = re.compile(r"[a-z_]{1,40}")
-"""A word such as `overloaded_error`, as opposed to a text, which could quote the request or a key."""
+"""A code such as `overloaded_error`, as opposed to a message, which could quote the request or a key."""
 _ACCOUNT: Final = re.compile(
     r"organi[sz]ation|\b(?:billing|quota|credits?|balance)\b|\byour (?:account|team|plan)\b",
     re.IGNORECASE,
 )
-"""Matches a text about our account at the provider, such as OpenAI's of a rate."""
+"""Matches a message about our account at the provider, such as OpenAI's about a rate limit."""
 _NAME: Final = re.compile(r"[!-~]{1,64}")
-"""The name of a kind of error or of a field: short and without spaces, so it is no text either."""
+"""The name of a kind of error or of a field: short and without spaces, so it is no message either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class ErrorText:
     """`details.error_code` of the messages dialect."""
     names: ErrorNames = NO_NAMES
     all_names: tuple[str, ...] = ()
-    """The code, the status and the type, as far as they are names."""
+    """Those of code, status and type that are names, squeezed."""
     status: int | None = None
-    """The status that the body tells by itself."""
+    """The HTTP status that the body states."""
     within: str = ""
     """The message of the provider behind an aggregator, such as OpenRouter."""
 
@@ -91,22 +91,22 @@ def read_error(body: object) -> ErrorText:
         return ErrorText()
     inner = body.get("error") or next(iter(get_list(body, "errors")), None)
     if isinstance(inner, str):
-        inner = {"message": inner}  # what stands beside it (xAI) is no code that SDKs know
+        inner = {"message": inner}  # xAI has a `code` beside the text, but none that SDKs know
     if not inner and (code := (base := get_object(body, "base_resp")).get("status_code")):
         inner = {"message": base.get("status_msg"), "code": str(code)}
     if isinstance(inner, dict):
         body = inner
     message = _flatten(body.get("message") or body.get("detail") or body.get("msg"))
-    found = [_find_name(body.get(name)) for name in ("code", "status", "type")]
-    told = body.get("status"), body.get("code")
+    names = [_find_name(body.get(name)) for name in ("code", "status", "type")]
+    statuses = body.get("status"), body.get("code")
     return ErrorText(
         _clean(_add_counts(message, body))[:MAX_MESSAGE_CHARS],
         _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
         _maybe_text(body.get("param")),
         _maybe_text(get_object(body, "details").get("error_code")),
         ErrorNames(*(_find_name(body.get(field)) for field in ErrorNames._fields)),
-        tuple(squeeze(name) for name in found if name),
-        next((one for one in told if type(one) is int and 400 <= one <= 599), None),  # noqa: PLR2004
+        tuple(squeeze(name) for name in names if name),
+        next((one for one in statuses if type(one) is int and 400 <= one <= 599), None),  # noqa: PLR2004
         get_text(get_object(body, "metadata"), "raw")[:MAX_MESSAGE_CHARS],
     )
 
@@ -147,8 +147,8 @@ def map_status(
     `is_cut`: the body is the beginning of a longer one.
     """
     body = body.removeprefix(BOM)
-    told = maybe_loads(body)
-    fault = read_error(_read_cut(body) if told is None and is_cut else told)
+    parsed = maybe_loads(body)
+    fault = read_error(_read_cut(body) if parsed is None and is_cut else parsed)
     kind = find_kind(status, fault)
     error = _choose_error(status, fault, kind, retry_after_seconds)
     error.upstream_status, error.cause = status, f"status {status}"
@@ -163,10 +163,10 @@ def map_status(
 
 
 def _read_cut(body: bytes) -> object:
-    """Find the message, be it cut or whole, in the body of an error that was cut.
+    """Find the message in the body of an error that was cut; the message may be cut, too.
 
-    FastAPI repeats the request behind each message, so such a body is longer than what is read of it. In front
-    of the message a request would be taken for it, so nothing is looked for behind one.
+    FastAPI repeats the request behind each message, so such a body is longer than the part that is read. A
+    request's own texts could be taken for the message, so only what stands before the request is searched.
     """
     if body.lstrip()[:1] not in (b"{", b"["):
         return None
@@ -180,7 +180,7 @@ _MESSAGE: Final = re.compile(rb'"(?:message|msg|detail|error)"\s*+:\s*+"(%b)' % 
 
 
 def _name(error: GatewayError, fault: ErrorText, kind: Kind | None) -> GatewayError:
-    """Add the provider's names: all for operators, a code for callers unless it is about our account."""
+    """Add the provider's names of the error: all for operators, a code for callers if there is no alarm."""
     error.provider_error = fault.names
     if not isinstance(error, UpstreamError) or error.alarm:
         return error
@@ -196,18 +196,18 @@ def find_kind(status: int, fault: ErrorText) -> Kind | None:
     named = (BY_NAME[one] for one in fault.all_names if one in BY_NAME)
     worded = (one for one in KINDS if any(map(one.words.search, texts)))
     kind = next(named, None) or next(worded, None) or _BY_STATUS.get(status)
-    # Groq says it of a request with more tokens than a minute may have: to wait does not help. A server
-    # in front of the provider says it without a word of JSON.
+    # Groq sends a 413 for a request with more tokens than a minute may have, so waiting does not help. A
+    # server in front of a provider sends it without JSON.
     if status == _TOO_LARGE and (kind in _BY_STATUS.values() if kind else fault == ErrorText()):
         return BY_NAME[squeeze(TOO_LONG)]
-    # A provider that fails may say such things of a picture; the request is not at fault then.
+    # A provider that fails (5xx) may blame a picture in its message, but the request is not at fault.
     is_broken = status >= _SERVER_ERROR and kind is not None and "image" in kind.code
     return None if is_broken else kind
 
 
 def _find_meant(status: int, kind: Kind | None) -> int:
     """Return the status that an error should have had."""
-    # A status that says to wait is more exact than the code beside it.
+    # Statuses that ask to wait (429, 503, 529) are more exact than the code beside them.
     if kind is None or {status, kind.status} <= _BY_STATUS.keys():
         return status
     return kind.status
@@ -245,7 +245,7 @@ def _choose_error(
 
 
 def _reject(status: int, fault: ErrorText, kind: Kind | None) -> BadRequest:
-    """Make the error for a fault of the caller's; the provider's text passes where it may."""
+    """Make the error for a fault of the caller's, with the provider's message if it may be shown."""
     known = {"param": fault.param, "detail_code": fault.detail_code}
     if kind is None:
         text = fault.message or "The upstream found the request malformed and did not say why."
@@ -274,8 +274,8 @@ _KEY_REFUSAL: Final = re.compile(
     r"(?:your |this )?(?:(?:incorrect )?API key|credit balance|organization has been)\b",
     re.IGNORECASE,
 )
-"""Matches a 400 that refuses our key or account (Gemini, xAI, Anthropic, Groq). Only its beginning counts:
-further on, providers quote the caller, who could make all keys rest."""
+"""Matches the message of a 400 that refuses our key or account (Gemini, xAI, Anthropic, Groq). Only its
+beginning counts: further on, providers quote the caller, who could otherwise make all our keys rest."""
 _UNAVAILABLE: Final = {
     429: "The upstream provider is limiting the gateway's rate.",
     503: "The upstream provider is not available.",
@@ -289,7 +289,7 @@ _ALARMS: Final = {
 
 
 def _flatten(message: object) -> str:
-    """Join the lists of findings that FastAPI and Mistral send into one text."""
+    """Join the list of problems that FastAPI and Mistral send into one message."""
     match message:
         case str():
             return message
@@ -313,7 +313,7 @@ def _maybe_text(value: object) -> str | None:
 
 
 def _clean(text: str) -> str:
-    """Replace lone surrogates, which an upstream makes when it cuts an emoji in two."""
+    """Replace lone surrogates, which remain if an upstream cuts an emoji in two."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -330,7 +330,7 @@ VERDICTS: Final = frozenset({"success", "base_resp"})
 
 
 def check_verdict(body: Json) -> None:
-    """Raise GatewayError for a body with such a member that tells a failure, and no part of a reply."""
+    """Raise GatewayError if such a member tells a failure and the body has no part of a reply."""
     failed = body.get("success") is False or get_object(body, "base_resp").get("status_code")
     if failed and not (body.get("choices") or body.get("content")):
         raise make_failure(body)

@@ -26,25 +26,25 @@ def is_link(url: str) -> bool:
 
 
 def split_data_url(url: str) -> tuple[str, str]:
-    """Return the media type, in lower case, and the base64; both are "" for another URL."""
+    """Return the media type, in lower case, and the base64 of a data URL; both are "" for any other URL."""
     found = _DATA_URL.fullmatch(url)
     return (found[1].strip().lower(), found[2]) if found else ("", "")
 
 
 def maybe_read_text(url: str) -> str | None:
-    """Return the content of a text file; None for any other."""
+    """Return the content of a data URL that is a text; None for any other URL."""
     media_type, data = split_data_url(url)
     if not media_type.startswith("text/"):
         return None
     try:
-        # Without `validate`, characters that are no base64 would be dropped in silence.
+        # Without `validate`, characters that are no base64 would be dropped silently.
         return b64decode(data, validate=True).decode()
     except ValueError:
         return None
 
 
 MAX_TOKENS_BOUND: Final = 2**32
-"""Tokens of the largest limit accepted: no model comes near, so more is a typing error."""
+"""Tokens of the largest limit accepted: no model comes near it, so a larger one is a typing error."""
 
 Check = Callable[[str, Any], None]
 
@@ -70,7 +70,7 @@ class Fields(Names):
         """Check the fields of a request; null means absent. Raises BadRequest."""
         for name, value in body.items():
             if name not in self.known:
-                # Null counts here: it may take back a limit that was read.
+                # Null is checked here, too: under another spelling it may unset a limit that was read.
                 if (meant := self.maybe_meant(name)) is not None:
                     raise refuse_spelling(name, meant)
             elif value is not None:
@@ -106,7 +106,7 @@ _CONVERSATIONS: Final = {
     "messages": ("input", "POST /v1/responses"),
     "input": ("messages", "POST /v1/chat/completions or /v1/messages"),
 }
-"""The fields of a conversation: the other API's, and where that one is sent to."""
+"""The fields of a conversation: the field of the other API, and the path of that API."""
 
 
 def dump_request(value: object) -> bytes:
@@ -125,8 +125,8 @@ def too_deep() -> BadRequest:
 class Field:
     """A value in a request and its name in errors: `messages[0].content`.
 
-    The methods `read_…` raise BadRequest for a value of another type, and so do the members of
-    what is no object.
+    The methods `read_…` raise BadRequest for a value of another type. So does access to a member of a
+    value that is no object.
     """
 
     __slots__ = ("_key", "_parent", "value")
@@ -138,7 +138,7 @@ class Field:
 
     @property
     def name(self) -> str:
-        """Made only for an error: most of the many fields are valid."""
+        """The name in errors. It is computed on demand, as most of the many fields are valid."""
         outer = self._parent.name if self._parent is not None else ""
         if isinstance(self._key, int):
             return self.name_item(outer, self._key)
@@ -204,14 +204,14 @@ class Field:
         return BadRequest(text, param=self.name, code="unsupported_value")
 
     def refuse_field(self, what: str = "this field") -> BadRequest:  # noqa: ARG002 - others say it
-        """Return the error for a field that the upstream has no counterpart of; `what` says what it is."""
+        """Return the error for a field without a counterpart at the upstream; `what` describes the field."""
         return unsupported(
             self.name, " cannot be carried over to this model's provider. Leave it out."
         )
 
 
 def maybe_kind(part: Any) -> str | None:
-    """Return the type of a part of a message; None for what `refuse_part` has an error for."""
+    """Return the type of a part of a message; None for a part that `refuse_part` makes the error for."""
     kind = part.get("type") if type(part) is dict else None
     if type(kind) is not str or (kind == "text" and type(part.get("text")) is not str):
         return None
@@ -232,7 +232,7 @@ def _make_check(
     """Make the check of a value's type; for a number (`kind`), also of its range."""
 
     def check(name: str, value: Any) -> None:
-        # `type`, as `True` is an `int` in Python.
+        # Not isinstance: `True` is an `int` in Python.
         if type(value) not in types:
             raise wrong_type(name, expected, value)
         if kind and not least <= value <= most:
@@ -261,7 +261,7 @@ def check_strings(name: str, value: object, expected: str = "an array of strings
 
 
 def check_word(name: str, value: object, words: Collection[str]) -> None:
-    """Check a string of which a few are known. Null is a field that is missing."""
+    """Check that a string is one of `words`. Null counts as a missing field."""
     if value is None:
         raise missing(name)
     check_string(name, value)

@@ -1,7 +1,7 @@
-"""Halves of characters: what is left where a model's text was cut within an emoji.
+"""Halves of characters, which remain where a model's text was cut within an emoji.
 
-JSON has such a character as two escapes, and one of them alone is text that most providers and SDKs cannot
-read: they refuse a request that repeats it, as the gateway does. So a half becomes U+FFFD in translated replies.
+JSON may write such a character as two escapes. Most providers and SDKs cannot read one of them alone, and
+refuse a request that repeats it, as the gateway does. So a half becomes U+FFFD in translated replies.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _ALONE: Final = re.compile(
 _OPEN: Final = re.compile(rf"(?:{_FIRST})?(?:\\(?:u{_HEX}{{0,3}})?)?\Z")
 """The end of a text that may continue: an escape that is cut, a first half, or both."""
 _OPEN_CHARS: Final = 11
-"""Characters of such an end: six of an escape, and five of one that lacks its last."""
+"""Characters of the longest such end: an escape has six, and a cut one up to five."""
 _BARE: Final = re.compile("[\ud800-\udfff]")
 _BACKSLASH: Final = "\udfff"
-"""Stands for an escaped backslash, so that each other one begins an escape. No mended text has it."""
+"""Stands for an escaped backslash, so that every other backslash begins an escape. No mended text has it."""
 
 
 def _has_bare(text: str) -> bool:
@@ -29,14 +29,14 @@ def _has_bare(text: str) -> bool:
 
 
 def mend_halves(text: str) -> str:
-    """Put the halves of characters together, and replace those that stay alone."""
+    """Join the two halves of a character, and replace halves that stand alone."""
     if not _has_bare(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def mend_json(text: str) -> str:
-    """Do the same in a text of JSON, where halves may be escapes, too."""
+    """Mend the halves in a JSON text, where they may also be escapes."""
     text = mend_halves(text)
     if "\\ud" not in text and "\\uD" not in text:
         return text
@@ -52,7 +52,7 @@ def _show(text: str) -> str:
 
 
 class JsonMender:
-    """Mends a text of JSON that comes in fragments. What may continue in the next one waits."""
+    """Mends a JSON text that comes in fragments. An end that the next fragment may continue is held back."""
 
     __slots__ = ("_waiting",)
 
@@ -60,7 +60,7 @@ class JsonMender:
         self._waiting = ""
 
     def feed(self, fragment: str) -> str:
-        """Return what is decided."""
+        """Return the text up to an end that may continue."""
         if not self._waiting and "\\" not in fragment and not _has_bare(fragment):
             return fragment
         text, bare = self._waiting + fragment, ""

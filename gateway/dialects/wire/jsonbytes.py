@@ -31,7 +31,7 @@ MAX_DEPTH: Final = 200
 """Levels of nesting in an upstream's JSON: Python's recursion ends at about five times that."""
 
 MAX_HITS: Final = 4
-"""Occurrences that are tried. If none matches, the text is parsed and written anew."""
+"""Occurrences of a member that are tried: if none matches, the object is written anew."""
 _NO_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 """The change of depth at each bracket."""
@@ -45,7 +45,7 @@ def maybe_loads(data: bytes) -> Any:
     None for invalid JSON and nesting beyond `MAX_DEPTH`. Raises as `spend_elements`.
     """
     if len(data) > MAX_ELEMENTS or budget_of_context.get() is not None:
-        spend_elements(data)  # else each value and each escape takes a byte at least
+        spend_elements(data)  # shorter data cannot exceed a limit: each value takes at least a byte
     # Counting brackets is cheap, and a text with fewer, or of fewer bytes, cannot nest that deep.
     if len(data) <= 2 * MAX_DEPTH:
         levels = 0
@@ -59,7 +59,7 @@ def maybe_loads(data: bytes) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         pass
-    # orjson refuses broken UTF-8 and lone surrogates, as of an emoji that was cut in two.
+    # orjson refuses broken UTF-8 and lone surrogates, such as half of an emoji.
     try:
         return json.loads(data.decode("utf-8", "replace"))
     except ValueError:
@@ -79,11 +79,10 @@ def _is_too_deep(data: bytes) -> bool:
 
 
 def dumps_lenient(value: object) -> bytes:
-    """Write the result of `maybe_loads`, lone surrogates as escapes."""
+    """Write a value that `maybe_loads` returned, with lone surrogates as escapes."""
     try:
         return orjson.dumps(value)
     except TypeError:
-        # orjson writes no lone surrogates; here they become escapes.
         return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -144,9 +143,9 @@ def maybe_replace(
 
 
 def _iter_edits(text: bytes, key: str, old: str, new: str) -> Iterator[tuple[bytes, object]]:
-    """Find `"key":"old"` and yield `text` with it changed, and as what it reads, for each place.
+    """For each place of `"key":"old"`, yield `text` with that place changed, and the result of parsing it.
 
-    A hit is always a key or its end, since inside a string its quotes were escaped.
+    A hit is always a key or the end of one: inside a string its quotes would be escaped.
     """
     opening = text.find(b"{")
     name, was, is_now = key.encode(), dumps_lenient(old), dumps_lenient(new)
@@ -183,11 +182,11 @@ def edit_model(text: bytes, reply: dict[str, Any], ours: str) -> bytes:
 
 
 _MAY_TELL: Final = (b"cost", b"Cost", b"pric", b"Pric", b"byok", rb"\u00")
-"""Every bill has one of these in its bytes; a letter of its name may be escaped."""
+"""Every bill has one of these in its bytes. The escape is for names with an escaped letter."""
 _TELLS: Final = re.compile(r"[Cc]ost|[Pp]ric|byok")
-"""Names of members, such as `total_cost`, `marketCost`, `request_pricing`."""
+"""Matches the names of a bill's members, such as `total_cost`, `marketCost`, `request_pricing`."""
 _DEEP: Final = frozenset({"usage", "provider_metadata", "providerMetadata", "_hidden_params"})
-"""Members in which only bills have such names, at any depth."""
+"""Members in which every such name, at any depth, is a bill's."""
 _OUTER: Final = frozenset({"choices", "delta", "message", "response", "x_groq"})
 
 

@@ -1,8 +1,8 @@
 """Kinds of failure: how providers tell each one, and OpenAI's and Anthropic's words for a request that is too long.
 
-Clients act on signals: they shorten a conversation that is too long, wait for an overloaded provider,
-give up where a filter refused. A kind is called by its code in OpenAI's dialects, and `tell_as_openai`; messages
-callers get Anthropic's type, and `tell_too_long`.
+Clients act on signals: they shorten a conversation that is too long, wait for an overloaded provider, and
+give up if a filter refused. Callers of OpenAI's dialects get a kind's code and, for a request that is too
+long, the words of `tell_as_openai`. Messages callers get Anthropic's type and the words of `tell_too_long`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ FILTERED: Final = "content_filter"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of failure: what it is called, and how providers tell it, whatever the status."""
+    """A kind of failure: its names here, and how to recognise it in providers' errors of any status."""
 
     code: str
     """Its code in OpenAI's dialects."""
     status: int
-    """The status that stands for it."""
+    """The status that an error of this kind should have."""
     names: frozenset[str]
     """The providers' codes, types and statuses, in lower case and without separators."""
     words: re.Pattern[str]
-    """Matches their texts where no code tells the kind."""
+    """Matches the providers' messages, for errors in which no name tells the kind."""
     kept: frozenset[str]
-    """Other codes of OpenAI's for it, which are passed on as they are."""
+    """OpenAI's other codes for this kind. They are passed on unchanged."""
 
 
 def _kind(
@@ -66,7 +66,7 @@ KINDS: Final = (
         "invalid_api_key",
         401,
         names="API_KEY_INVALID organization_restricted",
-        # At the beginning, as such words within a text may be the caller's, which providers quote.
+        # Only at the beginning: further on, the words may be the caller's, quoted by the provider.
         words=r"^(?:API key (?:not (?:valid|found)|expired)|incorrect API key provided|login fail: "
         r"|(?:this )?organization has been (?:disabled|restricted))",
     ),
@@ -83,11 +83,11 @@ KINDS: Final = (
         TOO_LONG,
         # llama.cpp; Anthropic's limit of bytes; GitHub Copilot; Zhipu
         names="exceed_context_size_error request_too_large model_max_prompt_tokens_exceeded 1261",
-        # A rate is told in similar words, but waiting heals it.
+        # Messages about a rate limit use similar words, but there it helps to wait.
         words=r"^(?!.*(?:rate.?limit|per (?:min|day|hour)|too many requests|throttl|please wait|try again later))"
         r".*(?:prompt is too long|exceeds? context limit"  # Anthropic, Fireworks
         r"|maximum context(?: length)?\b|context[_ ]length[_ ]exceeded"  # OpenAI, vLLM, SGLang, DeepSeek, AI21
-        # Most others: a length, and that it is too much
+        # Most others: the name of a length, and words for "too much"
         r"|\b(?:context|prompt|inputs?|sequence|token)[ _](?:tokens?|length|len|count|size|window)\b"
         r"[^.]{0,40}\b(?:exceed(?:s|ed)?|too long|(?:longer|greater|larger) than|must be less than|only supports)\b"
         r"|\bexceed(?:s|ed|ing)?\b.{0,30}\b(?:context (?:window|length|size)|max_(?:seq|model)_len)"
@@ -195,7 +195,7 @@ class Counts:
     used: int
     most: int
     asked: tuple[int, int] | None = None
-    """The input and the output asked for, if the text tells them."""
+    """The tokens of input and of requested output, if the message tells them."""
 
 
 _SUMS: Final = (
@@ -203,13 +203,13 @@ _SUMS: Final = (
     re.compile(r"<= (?P<most>\d+)\. Given: (?P<given>\d+)\D+?(?P<output>\d+)"),  # TGI
     re.compile(r"too large: (?P<output>\d+)\D+(?P<most>\d+)\D+(?P<given>\d+) input tokens"),  # vLLM
 )
-"""Match the input and the output asked for, and the most that both may have."""
+"""Match the tokens of input and of requested output, and the most for both together."""
 _NOISE: Final = re.compile(
     r"<\d{3}>|(?:status|code|error|http|\bid|\bref)\W{0,4}\d+", re.IGNORECASE
 )
 _GROUPED: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _COUNT: Final = re.compile(r"(?<![\w.\-/])\d{3,9}(?![\w\-/]|\.(?!0\b)\d)")
-"""Matches a count of tokens, but no part of a model's name."""
+"""Matches a count of tokens, but no number in a model's name."""
 _MOST: Final = re.compile(
     r"(?:maximum (?:\w+ )?length (?:is|of)|limit(?: of|:| is)?|less than|max context length of|<=)"
     r" ?(\d{3,9})",
@@ -221,20 +221,20 @@ _OUTPUT: Final = re.compile(
 
 
 def read_counts(text: str) -> Counts | None:
-    """Read how many tokens there are and how many there may be; None if the text does not tell both."""
+    """Read how many tokens a request has and how many are allowed; None if the text does not tell both."""
     text = _NOISE.sub("", _GROUPED.sub("", text))
     for pattern in _SUMS:
         if found := pattern.search(text):
             given, output, most = (int(found[name]) for name in ("given", "output", "most"))
             return Counts(given + output, most, (given, output))
     counts = list(dict.fromkeys(int(one) for one in _COUNT.findall(text)))
-    limit, made = _MOST.search(text), _OUTPUT.search(text)
+    limit, completion = _MOST.search(text), _OUTPUT.search(text)
     if len(counts) < 2:  # noqa: PLR2004
         return None
     used = max(counts)
     rest = [one for one in counts if one != used]
     most = int(limit[1]) if limit else max(rest)
-    output = int(made[1]) if made else 0
+    output = int(completion[1]) if completion else 0
     asked = (used - output, output) if output and used - output in counts else None
     return Counts(used, most, asked) if used > most else None
 
@@ -245,7 +245,7 @@ _OPENAI: Final = re.compile(
 
 
 def tell_as_openai(message: str) -> str:
-    """Write a message as OpenAI does: LiteLLM, and the agents upon it, do not look at the code."""
+    """Write the message in OpenAI's words: LiteLLM, and agents that use it, ignore the code."""
     if _OPENAI.search(message):
         return message
     words, counts = "This model's maximum context length is", read_counts(message)
@@ -264,7 +264,7 @@ _ANTHROPIC: Final = re.compile(
 
 
 def tell_too_long(message: str) -> str:
-    """Write a message as Anthropic does: Claude Code shortens the conversation on these words alone."""
+    """Write the message in Anthropic's words: Claude Code shortens a conversation only if it reads them."""
     if _ANTHROPIC.search(message):
         return message
     counts = read_counts(message)
@@ -275,9 +275,9 @@ def tell_too_long(message: str) -> str:
 
 
 def write_too_long(counts: Counts | None) -> str:
-    """Write Anthropic's words.
+    """Write Anthropic's words for a request that is too long.
 
-    If the input fits by itself, Claude Code asks again for less output, which it reads from the sum.
+    If the input alone fits, Claude Code reads the sum and asks again for less output.
     """
     words = "prompt is too long"
     if counts is None:

@@ -1,8 +1,8 @@
 """The tables of callers' fields: what a request may state under several names, and which spellings it may use.
 
 A name that the gateway checks, reads, writes or leaves out has one spelling (`names` says why). A provider
-reads what it finds under names that the gateway does not know, too. So whatever looks like a file there
-counts as all that a model can read; see `usage.UNBOUNDED`.
+may also read members that the gateway does not know. So a member that looks like a file counts as the
+largest input that a model can read; see `usage.UNBOUNDED`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _LIMITS: Final = (
 )
 _DIGIT: Final = re.compile(r"\d")
 _NUMBER_CHARS: Final = 64
-"""Characters of a text that are searched for a number: a number has fewer, and texts may have many MiB."""
+"""Characters of a string that are searched for a number: a number has fewer, and a string may have MiB."""
 
 
 def _count(value: object) -> int | None:
-    """Return the most that a provider may read in a value: 0 for what is no number to it.
+    """Return the largest integer that a provider may read from a value; 0 if the value is no number.
 
-    Another vendor's field of the same name may be a flag or a fraction. None stands for a text with a
-    number, as some providers read "9" as 9.
+    Another vendor's field of the same name may be a flag or a fraction. The result is None for a string
+    with a digit, as some providers read "9" as 9.
     """
     match value:
         case bool() | int():
@@ -107,13 +107,13 @@ _WITHIN: Final[Mapping[str, Names]] = {
 }
 """The members of fields that the gateway reads or writes."""
 _OUTSIDE: Final = ("messages", "model", "n", "response_modalities")
-"""Members that must not stand in a bag, beside those that are counted or billed."""
+"""Members that must not stand in a bag (`BAGS`), besides those that are counted or billed."""
 
 
 def _list_inner(rows: Collection[str]) -> Mapping[str, Names]:
     """Return the members of fields that the gateway reads, or that change the bill in any place."""
     outside = {*MAY_COST, *COUNTED, *rows, *_OUTSIDE}.difference(BAGS)
-    # Google's own stands within the other. In a third bag nobody would look.
+    # `google` may stand within `extra_body`. No bag may stand deeper, where nothing would check it.
     inmost = dict.fromkeys(BAGS, Names((), elsewhere=outside.union(BAGS)))
     bag = Names((), inmost, outside)
     google = {**inmost, "google": Names(CACHES, elsewhere=outside.union(BAGS))}
@@ -122,7 +122,7 @@ def _list_inner(rows: Collection[str]) -> Mapping[str, Names]:
 
 
 def make_fields(checks: Mapping[str, Check], rows: Collection[str]) -> Fields:
-    """Make the table of the fields of a service's requests; `rows`: those that make more of it."""
+    """Make the table of the fields of a service's requests; `rows`: fields that multiply the service."""
     return Fields(checks, _READ.union(rows), _list_inner(rows))
 
 
@@ -140,7 +140,7 @@ class TextFields(Fields):
     def count_output(self, body: Json, n: int, limit: int) -> tuple[int, int | None]:
         """Return the choices and the limit of each, as a provider may read them.
 
-        `n` and `limit` are the dialect's own. Without a limit (0), no other field sets one.
+        `n` and `limit` are those of the dialect's own fields. If `limit` is 0 (none), no other field sets it.
         """
         if self._others.isdisjoint(body):
             return n, limit or None
@@ -152,26 +152,26 @@ class TextFields(Fields):
 _MEDIA: Final = re.compile(
     "attach|audio|document|file|image|input|media|message|modal|pdf|source|url|video", re.IGNORECASE
 )
-"""Parts of the names of members that may hold files, or refer to them."""
+"""Matches the names of members that may hold files, or refer to them."""
 ORDINARY: Final = frozenset(
     {"audio", "input", "instructions", "max_completion_tokens", "max_output_tokens", "max_tokens"}
     | {"messages", "metadata", "modalities", "model", "response_format", "stream"}
     | {"stream_options", "system", "temperature", "tool_choice", "tools"}
 )
-"""Members of a request for text that hold no files, whatever their names, or are looked at."""
+"""Members of a request for text that hold no files, despite their names, or that are checked elsewhere."""
 _NAME_CHARS: Final = 64
-"""Characters of a name that is looked at; a longer one counts as such a name."""
+"""Characters of a name that is searched; a longer name counts as one that may hold a file."""
 _ADDRESS: Final = re.compile(r"(?:file|gs|https?|s3)://", re.IGNORECASE)
 _DATA: Final = re.compile(r"data:[\w.+-]{1,100}/", re.IGNORECASE)
 _ADDRESS_CHARS: Final = 4096
-"""Characters of an address that are looked at for a space, which none has."""
+"""Characters that are searched for a space: a text with one is no address."""
 _CONTENT_CHARS: Final = 256
-"""Characters from which on a text under such a name may be the content of a file: names and ids are
-shorter."""
+"""Characters of a string under such a name, beyond which it may be the content of a file: names and ids
+are shorter."""
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text is nothing but the address of a file, or a data URL."""
+    """Return whether a text is only the address of a file, or begins as a data URL."""
     head = text.lstrip()[:_ADDRESS_CHARS].rstrip()
     if _ADDRESS.match(head):
         return len(head.split(maxsplit=1)) == 1
@@ -179,7 +179,7 @@ def is_reference(text: str) -> bool:
 
 
 def add_others(request: CompletionRequest, held: object, known: Container[str] = ()) -> None:
-    """Count what may be files in a part of a request, under names that are not `known`."""
+    """Raise `more_tokens` if a part of a request may have files under names that are not `known`."""
     if type(held) is dict and has_files(held, known):
         request.more_tokens = max(request.more_tokens, UNBOUNDED)
 

@@ -1,8 +1,8 @@
 """Names of members that the gateway reads or writes, and other spellings that a provider may read as them.
 
-Providers written in Go match names without regard to case (`encoding/json`), and of several the last one
-counts. Google's endpoints read camelCase beside snake_case. A member `Max_Tokens` or `maxTokens` would so
-pass unchecked here and count there.
+Providers written in Go match names without regard to case (`encoding/json`), and use the last of several
+matches. Google's endpoints read camelCase as well as snake_case. So a member `Max_Tokens` or `maxTokens`
+would pass unchecked here and take effect there.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from gateway.base.errors import BadRequest
 from gateway.dialects.wire.records import Json
 
 _MAX_CHARS: Final = 4096
-"""Characters of a name that is compared. A longer one would have to be nearly all `_` and `-`, and to fold
-a megabyte takes milliseconds."""
+"""Characters of a name that is compared: a longer one could only match if it were nearly all `_` and `-`,
+and folding a megabyte takes milliseconds."""
 _SHOWN_CHARS: Final = 100
 """Characters of a name that an error shows. Longer ones are mostly `_` and `-`."""
 _NONE: Final[Mapping[str, Names]] = MappingProxyType({})
@@ -24,8 +24,8 @@ _ELSEWHERE: Final = ""
 
 
 def fold(name: str) -> str:
-    """Return a name without what providers may overlook: case, as Unicode folds it, and `_` and `-`."""
-    # It maps 'ſ' to s and the Kelvin sign to k, as Go's `strings.EqualFold` does.
+    """Return a name without differences that providers may ignore: Unicode's case, `_` and `-`."""
+    # `casefold` maps 'ſ' to s and the Kelvin sign to k, as Go's `strings.EqualFold` does.
     return name.casefold().replace("_", "").replace("-", "")
 
 
@@ -45,12 +45,12 @@ class Names:
         self.plain = self.known.difference(inner)
         """The names of members that need no look inside: nearly all objects have no others."""
         self._folded = dict.fromkeys(map(fold, elsewhere), _ELSEWHERE)
-        # Of two known spellings, errors name the one with `_`, which sorts last.
+        # If two known names fold alike, errors use the one with `_`, which sorts last.
         self._folded.update((fold(name), name) for name in sorted(self.known))
         self.inner = inner
 
     def maybe_meant(self, name: str) -> str | None:
-        """Return the known name that a provider may read in an unknown one; "" for one from elsewhere."""
+        """Return the known name as which a provider may read `name`; "" if it belongs to an outer object."""
         return self._folded.get(fold(name)) if len(name) <= _MAX_CHARS else None
 
     def check(self, where: str, held: object, item: str = "[{}]") -> None:

@@ -17,7 +17,7 @@ from gateway.dialects.wire.stream import MAX_FRUITLESS, PICTURE_BYTES, EventStre
 from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, maybe_learn
 
 _MAX_TEMPLATES: Final = 4
-"""Templates of one stream. Each is tried on an event, as streams mix text, reasoning and arguments."""
+"""Templates of one stream, which may mix text, reasoning and arguments: each one is tried on an event."""
 _END_BYTES: Final = 4096
 """Bytes at the end of an oversized chunk that are searched for its usage and finish reason: both together
 have some hundred."""
@@ -39,10 +39,10 @@ class PassingStream(EventStream):
         self._between_events = False
         """The next byte begins an event."""
         self._may_pass_many = True
-        """`pass_many` passed something, or was not tried yet in this read. It scans all remaining bytes,
-        so it must not fail for each event anew."""
+        """`pass_many` passed events, or was not tried yet in this read. It scans all remaining bytes, so
+        after a failure it is not tried again for each event."""
         self._carried = False
-        """Output other than text passed, such as a tool's name."""
+        """Output other than text has passed, such as a tool's name."""
         self._may_learn = MAX_FRUITLESS
         """Templates that may still be learned before one matches."""
         self._passed_bytes = 0
@@ -69,7 +69,7 @@ class PassingStream(EventStream):
         return self._last
 
     def feed(self, data: bytes) -> bytes:
-        # A read is often one whole event. Then it needs no framer, if it fits a template.
+        # A read is often one whole event. If that fits a template, no framer is needed.
         if self._between_events:
             for template in self._templates:
                 passed = template.maybe_pass_whole(data)
@@ -83,7 +83,7 @@ class PassingStream(EventStream):
 
     def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
         for template in self._templates:
-            # A cheap test for each template; the next steps are not cheap.
+            # This test is cheap; the next steps are not.
             if not buffer.startswith(template.head, position):
                 continue
             after, many_bytes = position, 0
@@ -109,7 +109,7 @@ class PassingStream(EventStream):
         edit: Callable[[bytes, Json], bytes] | None = None,
         tool: tuple[int, int] | None = None,
     ) -> None:
-        """Learn the template of an event whose one text may be any other.
+        """Learn the template of an event, for events that differ from it only in one text.
 
         `edit` writes the output; without it the event passes unchanged. See `Template` for `tool`.
         """
@@ -123,7 +123,7 @@ class PassingStream(EventStream):
 
     def _keep(self, template: Template | None) -> None:
         if template is not None:
-            # The newest comes first: the next event is most likely of its kind.
+            # The newest template comes first: the next event is most likely of its kind.
             self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
 
     def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
@@ -143,8 +143,8 @@ class PassingStream(EventStream):
 
     def _pass_oversized(self, piece: bytes) -> bytes:
         """Pass a piece of an event; its last bytes wait, as they may contain the provider's bill."""
-        held = self._oversized_end + piece
-        out, self._oversized_end = held[:-_END_BYTES], held[-_END_BYTES:]
+        waiting = self._oversized_end + piece
+        out, self._oversized_end = waiting[:-_END_BYTES], waiting[-_END_BYTES:]
         return out if self._framer.mid_event else out + self._end_oversized()
 
     def _end_oversized(self) -> bytes:
@@ -159,7 +159,7 @@ class PassingStream(EventStream):
         return end if shown is usage else end[:begin] + dumps_lenient(shown) + end[stop:]
 
     def _show_end_usage(self, usage: Json, end: bytes) -> Json | None:
-        """Return what the caller gets of the usage at the end of an oversized event."""
+        """Return the usage at the end of an oversized event as the caller gets it, without the bill."""
         shown: Json = hide_bill({"usage": usage}, end)["usage"]
         return shown
 
@@ -183,7 +183,7 @@ class PassingStream(EventStream):
 def find_last_usage(text: bytes) -> Json | None:
     """Return the usage at the end of JSON, or of events, that cannot be parsed; None if there is none.
 
-    Other texts may have anything in them: there a usage may be what the model said.
+    Other bodies may contain anything: a usage there may be quoted from the model's text.
     """
     begins = text.startswith((b"{", b"[", *_FIELDS))
     found = maybe_find_end_usage(text[-_END_BYTES:]) if begins else None
@@ -191,7 +191,7 @@ def find_last_usage(text: bytes) -> Json | None:
 
 
 def read_outer_events(text: bytes) -> list[Json]:
-    """Read what came as events where JSON was asked for: the first and the last ones, as errors are."""
+    """Read the first and last events of a body that should be JSON: an error is among these."""
     if not text.startswith(_FIELDS):
         return []
     found: list[Json] = []

@@ -1,4 +1,4 @@
-"""The seams of a reply under way: what reads a provider's, what writes a caller's, and the two as one."""
+"""The seams of a reply under way: provider's events read, caller's events written, and both as one stream."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Pipeline(Protocol):
 
     @property
     def begun(self) -> bool:
-        """An event (not only comments) has come out of `feed`."""
+        """`feed` has returned an event, not only comments."""
 
     @property
     def complete(self) -> bool:
-        """The upstream's terminal event was seen, or a clean end stands for it: `take_last` may be called."""
+        """The terminal event was read, or a clean end replaces it. `take_last` may be called."""
 
     @property
     def failure(self) -> GatewayError | None:
@@ -36,7 +36,7 @@ class Pipeline(Protocol):
 
     @property
     def mid_event(self) -> bool:
-        """An oversized event is passing in pieces: nothing may be put in between."""
+        """An oversized event is passing in pieces: nothing may be inserted between them."""
 
     @property
     def finished(self) -> bool:
@@ -44,11 +44,11 @@ class Pipeline(Protocol):
 
     @property
     def delivered(self) -> bool:
-        """Anything that the model made was among the events, be it a call without arguments."""
+        """The events so far have output of the model, even if only a call without arguments."""
 
     @property
     def position(self) -> Json | None:
-        """Where the stream stands, such as its next sequence number; None if the dialect has no such thing.
+        """Where the stream is, such as its next sequence number; None if the dialect has no such thing.
 
         Error events continue the numbering. If a translated stream has delivered output, the position
         includes the `usage` that will be charged.
@@ -56,23 +56,23 @@ class Pipeline(Protocol):
 
     @property
     def buffered_bytes(self) -> int:
-        """The bytes not passed on yet, such as the beginning of an event. `end` has to read them."""
+        """The number of bytes not passed on yet, such as the beginning of an event. `end` will read them."""
 
     @property
     def buffered_elements(self) -> int:
         """An upper bound of the JSON values in `buffered_bytes`."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes from the upstream, return whole events for the caller."""
+        """Take bytes from the upstream; return whole events for the caller."""
 
     def end(self) -> bytes:
         """Note the upstream's clean end; return the remaining output. May set `complete`."""
 
     def take_last(self) -> bytes:
-        """Return the last bytes (`data: [DONE]`, `message_stop`): they wait for the charge."""
+        """Return the last bytes (`data: [DONE]`, `message_stop`), which are sent after the charge."""
 
     def measure(self) -> Metered:
-        """Return what to charge for if nothing more comes."""
+        """Return the usage to charge if the stream ends here."""
 
 
 class EventReader(ABC):
@@ -81,15 +81,15 @@ class EventReader(ABC):
     __slots__ = ("begun", "ended", "usage")
 
     counted = True
-    """The usage covers the whole reply, if the stream is complete."""
+    """`usage` covers the whole reply, if the stream is complete."""
     keeps_comments = True
-    """Translations pass comments on: they show that the provider is alive."""
+    """Translations pass comments on, as a sign that the provider is alive."""
 
     def __init__(self) -> None:
         self.usage: Json | None = None
         """The last usage reported."""
         self.begun = False
-        """The reply has begun, so a terminal event has a reply to end."""
+        """The reply has begun: without this, a terminal event ends nothing."""
         self.ended = False
         """The terminal event was read."""
 
@@ -117,19 +117,19 @@ class EventReader(ABC):
     def _read_object(self, body: Json, name: str) -> Json | None:
         """Read the object of an event of this name; see `read_event`."""
 
-    def _note_done(self) -> None:  # noqa: B027 - an end in chat alone; imitations of others add it
+    def _note_done(self) -> None:  # noqa: B027 - only chat streams end with it; imitations send it elsewhere
         """Note `[DONE]`."""
 
     def read(self, event: Event) -> Sequence[Json]:
-        """Read an event as none, one or several events of the dialect's schema."""
+        """Read an event as zero or more events that conform to the dialect's schema."""
         body = self.read_event(event)
         return [] if body is None else [body]
 
     def maybe_probe(self, event: Json) -> Probed | None:  # noqa: ARG002 - not all dialects need it
-        """Probe an event just read, if others like it have a text alone: nothing for this reader."""
+        """Put a probe into an event just read, if similar events differ only in one text. Here: never."""
         return None
 
-    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: B027 - most take them for nothing
+    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: B027 - most need nothing of it
         """Read the last bytes of an event too large to keep, and the usage in them, if any."""
 
     def close(self) -> Sequence[Json]:
@@ -140,16 +140,16 @@ class EventReader(ABC):
         return ()
 
     def is_end(self, rest: bytes) -> bool:  # noqa: ARG002 - a terminal event has to be whole
-        """Return whether bytes that are no whole event yet end the stream already."""
+        """Return whether these bytes, although no whole event yet, already end the stream."""
         return False
 
     @abstractmethod
     def read_report(self, expected: Expected) -> Reported:
-        """Read `usage` and the terms that the reply was served on."""
+        """Read `usage` and the terms on which the reply was served."""
 
 
 class EventWriter(ABC):
-    """Writes one stream in the caller's dialect from the events that an `EventReader` gives.
+    """Writes one stream in the caller's dialect from the events of an `EventReader`.
 
     The order is `open`, any number of `write`, `flush`, `close`, `take_last`; each but `take_last` adds events
     that `take` returns. `write`, `flush` and `close` raise UpstreamError.
@@ -165,7 +165,7 @@ class EventWriter(ABC):
 
     @property
     def delivered(self) -> bool:
-        """Anything that the model made was among the events, be it a call without arguments."""
+        """The events so far have output of the model, even if only a call without arguments."""
         return self.text_bytes > 0
 
     @property
@@ -175,20 +175,20 @@ class EventWriter(ABC):
 
     @abstractmethod
     def open(self, usage: ReplyUsage) -> None:
-        """Begin the reply; `usage` is the report so far."""
+        """Begin the reply; `usage` is what was reported so far."""
 
     @abstractmethod
     def write(self, event: Json) -> None: ...
 
     def maybe_extend(self, probed: Json, key: str) -> Callable[[str], None] | None:  # noqa: ARG002
-        """Return what writes the text of an event like `probed`, which has nothing else; None if unknown.
+        """Return a function that writes the text of an event like `probed`; None if the event needs `write`.
 
-        It holds until another event is written.
+        The function is valid until another event is written.
         """
         return None
 
-    def flush(self) -> None:  # noqa: B027 - not all hold something back
-        """Write the events kept back, as nothing more will come."""
+    def flush(self) -> None:  # noqa: B027 - not all writers hold events back
+        """Write the events held back: no more input will come."""
 
     @abstractmethod
     def close(self, usage: ReplyUsage) -> None:

@@ -13,12 +13,12 @@ from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.records import Json
 
 _TICKS_PER_UNIT: Final = 10**10
-"""xAI states its bill in these."""
+"""xAI states its bill in ticks, of which a dollar has this many."""
 
 
 def read_tool_calls(usage: Json) -> dict[str, int] | None:
     """Read the calls of the provider's tools by name, zeros included; None if not reported."""
-    told: dict[str, int] = {}
+    calls: dict[str, int] = {}
     for holder in _TOOL_COUNTS.keys() & usage.keys():
         ending = _TOOL_COUNTS[holder]
         for name, value in get_object(usage, holder).items():
@@ -28,11 +28,11 @@ def read_tool_calls(usage: Json) -> dict[str, int] | None:
             if name.endswith(ending) and are_counts(count):
                 tool = name_tool(name.removesuffix(ending))
                 # Two members may count the same calls, so they are not added.
-                told[tool] = max(told.get(tool, 0), count)
+                calls[tool] = max(calls.get(tool, 0), count)
     queries: Any = usage.get(_QUERIES)
-    if WEB_SEARCH not in told and are_counts(queries):
-        told[WEB_SEARCH] = queries
-    return told or None
+    if WEB_SEARCH not in calls and are_counts(queries):
+        calls[WEB_SEARCH] = queries
+    return calls or None
 
 
 _TOOL_COUNTS: Final = {
@@ -46,7 +46,7 @@ _TOOL_COUNTS: Final = {
     "x_tools": "",
     "connectors": "",  # Mistral
 }
-"""The members of a usage that count calls of tools, and how the tools' names end there."""
+"""The members of a usage that count calls of tools, and the suffix of the tools' names in each."""
 _QUERIES: Final = "num_search_queries"
 """Perplexity's count of searches."""
 _CALLS: Final = ("num_requests", "count", "invocation")
@@ -56,7 +56,7 @@ def read_bill_nano(usage: Json) -> int | None:
     """Read the charge that the provider reports, in dollars; None if it reports none."""
     ticks: Any = usage.get("cost_in_usd_ticks")
     if are_counts(ticks):
-        # Rounded up, so that no part of a bill is lost; one above a million is a broken report.
+        # Rounded up, so that no part of a bill is lost. A bill above a million is a broken report.
         return -(-ticks * NANO // _TICKS_PER_UNIT) if ticks <= MILLION * _TICKS_PER_UNIT else None
     cost = usage.get("cost")
     if type(cost) is dict:
@@ -64,7 +64,7 @@ def read_bill_nano(usage: Json) -> int | None:
     bill = read_charged_nano(usage.get("estimated_cost") if cost is None else cost)
     if bill is None or usage.get("is_byok") is not True:
         return bill
-    # OpenRouter's own fee: the provider behind it bills the operator's key for the rest.
+    # With the operator's own key (BYOK), `cost` is only OpenRouter's fee. The provider behind bills the rest.
     behind = read_charged_nano(get_object(usage, "cost_details").get("upstream_inference_cost"))
     return None if behind is None else bill + behind
 

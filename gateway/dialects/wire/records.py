@@ -48,9 +48,9 @@ InputUnit = Literal["token", "character", "second"]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A value of a provider's `dialect`, as commands that read the configuration need it.
+    """The facts about a value of a provider's `dialect` that commands need to read the configuration.
 
-    They need not import the dialect itself, which takes 0.1 s.
+    With these, commands need not import the dialect itself, which takes 0.1 s.
     """
 
     what: str
@@ -84,25 +84,25 @@ class Pricing:
     """The amounts that a price must state. Without "output" the models make no output tokens."""
     unit: InputUnit = "token"
     most_input: int = 2_000_000
-    """The default of `max_input_tokens`, in the unit: of tokens the largest that vendors offer."""
+    """The default of `max_input_tokens`, in `unit`. For tokens it is the largest that vendors offer."""
     mark: str = ""
-    """The amount, or the key of a model, that says so where it is stated; "" if nothing has to."""
+    """The amount, or the key of a model, whose presence selects this pricing; "" selects it otherwise."""
     makes: str = ""
-    """Their product, where it is not the kind."""
+    """The name of the models' product, if it is not the name of the kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The product of a model. Each kind is served on paths of its own, so nothing is served by accident."""
+    """A kind of model, by its product. Each kind has its own paths, so none is served by accident."""
 
     pricings: Sequence[Pricing]
-    """The first one whose mark is stated counts; the last has none."""
+    """The first pricing whose `mark` is stated applies; the last one has no mark, so it always does."""
     allows: Collection[str] = ()
     """Names that a model's `allow` may have, beside those that all kinds share."""
     others: str = ""
     """Its names in other programs' files, for error messages."""
     one_model_as: str = ""
-    """Why all routes of a model have to name one upstream model; "" if they need not."""
+    """Why all routes of a model must name the same upstream model; "" if they need not."""
     find_reader: Callable[[], Callable[..., PriceList]] | None = None
     """Returns what reads their prices in place of `config.prices.read_price_list`."""
 
@@ -120,11 +120,11 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 @dataclass(slots=True)
 class Inputs:
-    """The texts of a request that is not a conversation: a model reads each by itself."""
+    """The texts of a request that is not a conversation. A model reads each text by itself."""
 
     count: int
     tokens: int
-    """The tokens of all texts: counted in arrays of tokens, estimated in strings."""
+    """The tokens of all texts: counted if the caller sent tokens, estimated if it sent strings."""
 
 
 class Pieces(Protocol):
@@ -148,10 +148,10 @@ class Upload(Protocol):
     """A file that arrives with the fields of a request, in memory or on disk."""
 
     def add_to(self, request: CompletionRequest, unit: InputUnit) -> None:
-        """Note it in its request, and the input that it may have."""
+        """Note the file in its request, and how much input it may be."""
 
     def pack(self, data: bytes) -> Body:
-        """Write the upstream's request, whose fields are `data`."""
+        """Write the body of the upstream's request; `data`: its other fields, as JSON."""
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ class CompletionRequest:
     """The caller asked for the usage chunk of a stream."""
     n: int = 1
     max_tokens: int | None = None
-    """The largest limit that the caller stated; 0 if it stated none."""
+    """The largest limit that the caller stated; None if it stated none."""
     base64_chars: int = 0
     """Characters of the body that are the content of files; the rest is text."""
     file_tokens: int = 0
@@ -183,14 +183,14 @@ class CompletionRequest:
     size: int = 0
     """The bytes of the body."""
     is_large: bool = False
-    """Work on the body is long enough for a thread."""
+    """Processing the body takes long enough to need the thread."""
     told: Json = field(default_factory=dict)
-    """Members of the reply in which the caller is told something else than the provider says."""
+    """Members of the reply that replace those of the provider's reply."""
     upload: Upload | None = None
     """The file that arrived with `body`."""
 
     def add_file(self, kind: str, content: object, where: str) -> None:
-        """Count a `picture`, an `audio` or a `document`; `content` is its base64, if included."""
+        """Count a file (`picture`, `audio` or `document`). `content` is its base64, if the request has it."""
         chars = len(content) if isinstance(content, str) else 0
         tokens = estimate_file(kind, chars)
         self.base64_chars += chars
@@ -214,7 +214,7 @@ class CompletionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The route's part in writing the upstream's request."""
+    """The facts about a route that are needed to write the upstream's request."""
 
     upstream_model: str
     ask_usage: bool = True
@@ -224,9 +224,9 @@ class Target:
     reasoning: Reasoning = "effort"
     max_tokens_field: MaxTokensField = "max_tokens"
     leading_system: bool = False
-    """Instructions within a conversation move to its beginning: the upstream takes no others."""
+    """Instructions within a conversation move to its beginning: the upstream takes them only there."""
     embeddings_base64: bool = True
-    """The upstream can write vectors as base64; if not, they are asked for as floats."""
+    """The upstream can write vectors as base64; if not, floats are requested instead."""
     takes: frozenset[Taken] = frozenset()
     """The fields and parts that this chat upstream takes."""
     history: History = "any"
@@ -237,7 +237,7 @@ class Target:
     """Fields and tools that callers may use although they have no price: see `BILLED_NAMES`."""
     unit: InputUnit = "token"
     provider_tag: str = ""
-    """Marks content that only this provider can read, such as encrypted reasoning: see
+    """A tag for content that only this provider can read, such as encrypted reasoning: see
     `tag_provider`."""
     is_pivot: bool = False
     """The request will be translated again, so it may have fields that no provider of its dialect
@@ -252,7 +252,7 @@ class Payload:
     """The body; its fields as JSON, if there is an upload."""
     options: BillOptions
     effort_sent: bool = True
-    """The request says how much to reason. If a caller's effort was left out, the reply does not show it either."""
+    """The request states a reasoning effort. If the caller's was left out, the reply does not show it."""
 
 
 @dataclass(slots=True)
@@ -274,12 +274,12 @@ class ReplyContext:
 
 @dataclass(slots=True)
 class Reply:
-    """A complete JSON reply, ready for the caller."""
+    """A JSON reply, or a replayed stream, for the caller: its bytes, its charge, and the failure, if any."""
 
     body: bytes
     metered: Metered
     failure: GatewayError | None = None
-    """The reason why the caller gets no whole reply; one that is undeliverable was made, and is charged."""
+    """Why the caller gets no whole reply. An UndeliverableReply is charged, as the provider made it."""
 
 
 @dataclass(slots=True)

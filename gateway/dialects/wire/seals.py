@@ -1,8 +1,8 @@
-"""Seals, in which callers carry a provider's state from turn to turn.
+"""Seals: strings in which callers return a provider's state with the next turn.
 
 A seal travels in texts that SDKs return unchanged: the signature of a thinking block, the encrypted
 content of a reasoning item, or after the id of a tool call. It carries its provider's tag, and goes back
-only to that provider. It keeps nothing secret, and proves nothing.
+only to that provider. It is neither encrypted nor signed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ANY_TAG: Final = "gw1."
 _TAG_HEX_CHARS: Final = 8
 """Hex characters in a tag: enough to distinguish a few providers."""
 _OURS: Final = "~"
-"""Separates a tag from the gateway's own seals: no provider's seal begins with it."""
+"""Stands between a tag and a state that the gateway sealed: no provider's own seal begins with it."""
 _SEPARATOR: Final = ","
 """Separates the seals of one text."""
 _LEAST_ELEMENTS: Final = 100
-"""Values that a state of any length may have: a short one has more of them than text."""
+"""JSON values that a state of any length may have: in a short state, text is the smaller part."""
 _BYTES_PER_ELEMENT: Final = 16
-"""Bytes of a state for each further value, as nearly all of it is text."""
+"""Bytes of a state for each further JSON value: nearly all of a long state is text."""
 _ID_MARK: Final = "-gw1-"
 """Separates an id from a seal."""
 _SEALED: Final = re.compile(r"([0-9a-f]{8})-([A-Za-z0-9_-]+)")
@@ -47,11 +47,11 @@ def is_ours(sealed: str, tag: str) -> bool:
 
 
 def seal(state: object, tag: str) -> str:
-    """Seal a state for the provider of a tag. Without a tag nothing is sealed: ""."""
+    """Seal a state for the provider with this tag. Without a tag, return ""."""
     if not tag:
         return ""
     packed = urlsafe_b64encode(dumps_lenient(state))
-    # Without `=`, which ids of calls may not have everywhere.
+    # The padding `=` is left out: some providers refuse it in ids of calls.
     return f"{tag}{_OURS}{packed.decode().rstrip('=')}"
 
 
@@ -60,7 +60,7 @@ def join_seals(seals: list[str]) -> str:
 
 
 def open_seals(sealed: object, tag: str) -> list[object]:
-    """Return the states in a text that were sealed for the provider of a tag, in order."""
+    """Return the states in a text that were sealed for the provider with this tag, in order."""
     if not isinstance(sealed, str) or not tag:
         return []
     begin = tag + _OURS
@@ -90,7 +90,7 @@ def _maybe_unpack(packed: str) -> object:
     # A caller may forge a seal, so its values count like those of the request.
     spend_elements(text)
     dense = has_more_elements(text, _LEAST_ELEMENTS + len(text) // _BYTES_PER_ELEMENT)
-    try:  # values that cannot be written, such as half a character, are no state either
+    try:  # orjson refuses values that it could not write again, such as half a character
         return None if dense else orjson.loads(text)
     except orjson.JSONDecodeError:
         return None

@@ -16,7 +16,7 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
 from gateway.dialects.wire.records import Event, Json
 
 MAX_EVENT_BYTES: Final = 1 << 20
-"""Bytes of an event that is handed on whole; longer events (base64 audio) pass in pieces."""
+"""Bytes of an event that is passed on whole; longer events (base64 audio) pass in pieces."""
 
 MAX_LINES: Final = 5_000
 """Lines of an event, which take 2 ms to read. JSON has one line, or some hundred if it is indented."""
@@ -38,8 +38,8 @@ COMMENT: Final = re.compile(rb"(?:(?<=[\r\n])|\A):[^\r\n]*+")
 IDLE: Final = re.compile(
     rb"(?>:[^\r\n]*+%(end)b|data: ?+%(end)b%(end)b|%(end)b)++" % {b"end": _LINE_END}
 )
-"""Comments, blank lines and events without data, any number of them: a provider that sends nothing else
-takes one step instead of one each."""
+"""Matches any number of comments, blank lines and events without data, so that a provider which sends
+nothing else takes one step instead of one for each."""
 PINGS: Final = re.compile(
     rb"(?>event: ?+ping%(end)bdata:[^\r\n]*+%(end)b%(end)b)++" % {b"end": _LINE_END}
 )
@@ -47,12 +47,12 @@ IDLE_BEGINNINGS: Final = (
     *(b":", b"\n", b"\r", b"data:\n", b"data: \n", b"data:\r", b"data: \r"),
     *(b"event: ping", b"event:ping"),
 )
-"""The beginnings of `IDLE` and of `PINGS`, to tell them from other events at once."""
+"""The beginnings of `IDLE` and of `PINGS`, for a quick test before the patterns."""
 
 
 def find_event_end(buffer: bytes, start: int) -> int:
     """Find the index after the blank line that ends the block at `start`, or -1."""
-    # Nearly all providers end lines with LF, and `find` is many times faster than the pattern.
+    # Nearly all providers end lines with LF, for which `find` is many times faster than the pattern.
     if b"\r" not in buffer:
         at = buffer.find(b"\n\n", start)
         return -1 if at < 0 else at + 2
@@ -65,10 +65,10 @@ def parse_event(block: bytes) -> Event:
 
     Raises UpstreamError for a block of very many lines.
     """
-    # Counted first, as splitting makes an object of each line.
+    # Lines are counted first, as splitting makes an object of each.
     if len(block) > MAX_LINES and block.count(b"\n") + block.count(b"\r") > 2 * MAX_LINES:
         raise UpstreamError("The upstream provider sent an event of too many lines.")
-    # Nearly all events of chat are a line of data.
+    # Nearly all events of chat are one line of data.
     if block.startswith(b"data: "):
         only = block[6:].rstrip(b"\r\n")
         if b"\n" not in only and b"\r" not in only:
@@ -76,7 +76,7 @@ def parse_event(block: bytes) -> Event:
     name = ""
     data: list[bytes] = []
     comments: list[bytes] = []
-    # bytes.splitlines splits at LF, CR and CRLF, as the standard requires; str.splitlines at more.
+    # bytes.splitlines splits at LF, CR and CRLF, as the standard requires; str.splitlines also at others.
     lines = [*filter(None, block.splitlines())]
     for line in lines:
         field, _, value = line.partition(b":")
@@ -86,7 +86,7 @@ def parse_event(block: bytes) -> Event:
             name = value.removeprefix(b" ").decode("utf-8", "replace")
         elif not field:
             comments.append(line)
-    # `[DONE]` may count with its line, before the rest of its event has come.
+    # `[DONE]` counts as soon as its line is whole, so further data of its event is dropped.
     if len(data) > 1 and data[0].strip() == DONE_DATA:
         del data[1:]
     canonical = len(lines) == 1 and lines[0].startswith(b"data: ")
@@ -107,7 +107,7 @@ def render_event(event: Json) -> bytes:
 
 
 def is_canonical(block: bytes, event: Event, kind: str) -> bool:
-    """Return whether a block has just an `event:` and a `data:` line: SDKs stumble over others."""
+    """Return whether a block has exactly an `event:` and a `data:` line: SDKs fail on other forms."""
     lines = [line for line in block.splitlines() if line]
     return (
         len(lines) == 2  # noqa: PLR2004 - the two lines
@@ -197,7 +197,7 @@ class Framer:
         if buffer is None:
             return passed + self._check_size(), b""
         if not self._started:
-            # The byte order mark itself may come in pieces.
+            # The byte order mark may come in pieces.
             if len(buffer) < len(BOM) and BOM.startswith(buffer):
                 self.carry.keep(buffer)
                 return passed, b""
@@ -214,7 +214,7 @@ class Framer:
         return self._check_size()
 
     def take_last(self) -> bytes:
-        """At the clean end, return a last block that lacks only its blank line, or b""."""
+        """At a clean end, return the last block if it lacks only its blank line, else b""."""
         rest = self.carry.take()
         # A connection that breaks in the middle of an event leaves half of its JSON, which is no event.
         is_event = not self.mid_event and rest.count(b"\n") <= MAX_LINES
@@ -227,7 +227,7 @@ class Framer:
         if self.carry.size <= self._most_bytes:
             return b""
         block = self.carry.take()
-        # A page of HTML, for example, is no event: it must neither pass nor be charged.
+        # A large block may be no event, such as a page of HTML: it must neither pass nor be charged.
         if not _FIELD.match(block.lstrip(b"\r\n")):
             raise UpstreamError("The upstream provider's reply is no stream of events.")
         self.mid_event = True

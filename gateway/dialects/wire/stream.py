@@ -17,15 +17,14 @@ from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, ma
 from gateway.dialects.wire.usage import tells_work
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
-"""Bytes of an event to translate, which has to be whole. No upstream writes one this long."""
+"""Bytes of an event to translate, which has to be whole: no upstream writes one this long."""
 MAX_IDLE_BYTES: Final = 1 << 20
 """Bytes of comments, pings and events without data in a row, after which a stream is cut: as many as ten
 comments a second for an hour."""
 MAX_IDLE_PASSED: Final = 64
-"""How many comments and pings of such a row are passed on. The gateway fills silences itself."""
+"""Comments and pings of such a row that are passed on: the gateway sends keep-alives itself."""
 MAX_FRUITLESS: Final = 8
-"""Templates learned in a row without a match. After that the events differ too much to go on
-learning."""
+"""Templates learned in a row without a match, after which learning stops: the events differ too much."""
 PICTURE_BYTES: Final = TOKENS_PER_PICTURE * BYTES_PER_TOKEN
 """UTF-8 bytes that count for a picture, a recording or an event too large to read."""
 
@@ -40,7 +39,7 @@ class EventStream(ABC):
 
     buffered_elements: Final = 0
     _match: Callable[[bytes, int, list[bytes]], int]
-    """Passes events that match `_templates`; returns the index after them, or the one given."""
+    """Passes events that match `_templates`; returns the index after them, or the same index if none does."""
 
     def __init__(self, context: ReplyContext, reader: EventReader, framer: sse.Framer) -> None:
         self.complete = False
@@ -49,7 +48,7 @@ class EventStream(ABC):
         self._framer = framer
         self._reader = reader
         self._templates: list[Template] = []
-        """A translated stream has one at most: what its next text does depends on the event before."""
+        """A translated stream has at most one: how its next text is written depends on the event before."""
         self._idle_bytes = 0
         """Bytes of comments, pings and events without data since the last other event."""
         self._idle_left = MAX_IDLE_PASSED
@@ -82,7 +81,7 @@ class EventStream(ABC):
         try:
             is_passing = self._framer.mid_event
             passed, buffer = self._framer.push(data)
-            # Also without bytes: the event may have ended, and its last bytes may be waiting.
+            # Called even without bytes: the event may have ended while its last bytes wait.
             if passed or is_passing:
                 out.append(self._pass_oversized(passed))
             position = self._scan(buffer, out)
@@ -90,7 +89,7 @@ class EventStream(ABC):
                 passed = self._framer.keep(buffer[position:])
                 if passed:
                     out.append(self._pass_oversized(passed))
-        # Kept, not raised, so that earlier events still go to the caller.
+        # The error is kept, not raised, so that earlier events still go to the caller.
         except GatewayError as error:
             self.failure = error
         return b"".join(out)
@@ -142,7 +141,7 @@ class EventStream(ABC):
             self._take_block(buffer[position:end], out)
             position = end
             self._idle_bytes, self._idle_left = 0, MAX_IDLE_PASSED
-            # Nothing after the end is read or passed: the charge is measured there.
+            # Nothing after the end is read or passed, since the charge is measured at the end.
             if self.complete or self.failure is not None:
                 break
         return position
@@ -180,8 +179,7 @@ class EventStream(ABC):
     def _end(self, out: list[bytes]) -> None:
         """End the stream after the terminal event, or after a clean end that replaces it."""
         reader, oversized = self._reader, self._framer.oversized_events
-        # A terminal event without output before it (roles do not count) ends nothing: no caller owes for
-        # it.
+        # A terminal event without output before it (roles do not count) ends nothing, and nobody pays.
         made = self.delivered or reader.finished or reader.usage is not None
         if not made or not (reader.begun or oversized):
             # The provider reports usage, so it worked and will bill: the caller pays.
@@ -220,7 +218,7 @@ class TranslatedStream(EventStream):
     __slots__ = ("_extend", "_may_learn", "_owed", "_writer", "begun")
 
     _extend: Callable[[str], None]
-    """Writes a text that the template has read."""
+    """Writes a text that `_templates` has read."""
 
     mid_event: Final = False
 
@@ -229,7 +227,7 @@ class TranslatedStream(EventStream):
         self._writer = writer
         self._may_learn = MAX_FRUITLESS
         self._owed: UndeliverableReply | None = None
-        """The error that ends the caller's stream. The rest is read only for its usage."""
+        """The error that will end the caller's stream. Meanwhile the rest is read only for its usage."""
         self.begun = False
 
     @property
@@ -279,7 +277,7 @@ class TranslatedStream(EventStream):
         return position
 
     def _learn(self, block: bytes, body: Json) -> None:
-        """Make the template of an event that was only a text, if it was one."""
+        """Make the template of an event, if it brought only a text."""
         if (probe := self._reader.maybe_probe(body)) is None:
             return
         probed, key, text = probe
@@ -326,8 +324,7 @@ class TranslatedStream(EventStream):
         return b""
 
     def _close(self) -> None:
-        # Buffered output counts as delivered, so it is written before the usage is measured for the
-        # caller.
+        # Buffered output counts as delivered, so it is written before the usage is measured.
         self._writer.flush()
         self.complete = True
         metered = self.measure()

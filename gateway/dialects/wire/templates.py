@@ -1,14 +1,14 @@
-"""Templates: they let events of a stream pass without being parsed, as nearly all events are alike.
+"""Templates let events of a stream pass without being parsed, as nearly all events are alike.
 
-They differ in a few *holes*: the text fragment; at OpenAI also a random `obfuscation`, and in its
-Responses API a `sequence_number`. A template is such an event cut at its holes. It is proven when it is
-learned: the event with *probes* in its holes parses as the same object with those values, and its
-conversion was computed in the ordinary way. So later matches need not be parsed. In a translated stream
-a match is only read: its text goes to the writer.
+Events differ in a few *holes*: the text fragment; at OpenAI also a random `obfuscation`, and in its
+Responses API a `sequence_number`. A template is an event cut at its holes. It is proven when it is learned:
+the event with *probes* in its holes parses as the same object with those values, and the probed event is
+converted in the ordinary way. So later matches need not be parsed. In a translated stream only the text of
+a match is read, for the writer.
 
-Simpler ways were measured, in CPU-µs of an event of a chat stream, read alone and in reads of 100: this one
-1.2 and 0.4; without `pass_many` 1.2 and 1.2; with one kind of template for all, whose learned bytes
-`bytes.replace` changes to marks and back, three times as much and twice as much.
+Simpler ways were measured, in µs of CPU for an event of a chat stream, read alone and in reads of 100. This
+way takes 1.2 and 0.4; without `pass_many` 1.2 and 1.2. One kind of template for all, in which
+`bytes.replace` changes the learned bytes to marks and back, takes three times and twice as much.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class _Patterns:
     """Patterns of events, for an order of holes and the lengths around them."""
 
     rest: re.Pattern[bytes]
-    """One event after its head. Each hole has three groups: its content; for a text, the part of the
-    content from the first byte that needs decoding (else empty); and the bytes after the hole."""
+    """Matches an event after its head, with three groups for each hole: the content; for a text, the part of
+    the content from the first byte that needs decoding (else empty); and the bytes after the hole."""
     holes: re.Pattern[bytes]
-    """The holes of one event; else all that is left, so that a search is never begun anew."""
+    """Matches one event, with its holes as groups; else all remaining bytes, so no search starts again."""
 
 
 @functools.lru_cache(maxsize=256)
 def _compile(holes: tuple[Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
-    """Compile events with these holes; `sizes` are the lengths of the head and of the text after each.
+    """Compile patterns for these holes; `sizes`: the lengths of the head and of the bytes after each hole.
 
-    Events of a provider differ in their ids but hardly in these lengths, so few patterns are compiled.
+    A provider's events differ in their ids but hardly in these lengths, so few patterns are compiled.
     """
     rest, found = b"", b".{%d}" % sizes[0]
     for hole, size in zip(holes, sizes[1:], strict=True):
@@ -81,14 +81,14 @@ class Template:
     shape: bytes
     """The event, with `%b` for each hole."""
     form: bytes
-    """The output event in the same way; b"" if it equals the input."""
+    """The output event, with `%b` for each hole; b"" if it equals the input."""
     at_text: int
     """The number of holes before the text."""
     patterns: _Patterns
     tool: tuple[int, int] | None = None
     """The choice and the tool call that the text is arguments of."""
     last: bytes = b""
-    """The bytes that passed last, of which more is read only on demand."""
+    """The bytes that passed last, from which the sequence number is read on demand."""
 
     def maybe_pass_whole(self, data: bytes) -> tuple[bytes, int] | None:
         """Convert `data` if it is exactly one event of this shape: the hot path.
@@ -143,14 +143,14 @@ class Template:
     def pass_many(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]:
         """Convert all events of a run except its last, or none if any is in doubt.
 
-        Returns what `pass_run` returns. It takes the same few steps for any number of events, and a
-        third of the time. Proven by writing the run from its holes alone: it has to be the same bytes.
+        Returns what `pass_run` returns. It takes the same few steps for any number of events, and a third of
+        the time. As a proof, the run is written again from its holes: the bytes have to be the same.
         """
         stop = buffer.rfind(self.around[-1] + self.head, position + 1) + len(self.around[-1])
         if stop <= position:
             return position, 0
         rows = self.patterns.holes.findall(buffer, position, stop)
-        # What is no event any more gives a last row of empty holes, and a number cannot be empty.
+        # If the last bytes are no such event, their row has empty holes, and a number cannot be empty.
         last = self.shape % rows[-1]
         if self.patterns.rest.fullmatch(last, self.head_bytes) is None:
             return position, 0
@@ -160,7 +160,7 @@ class Template:
             return position, 0
         self.last = run
         out.append((self.form * len(rows)) % filled if self.form else run)
-        # The spaces keep surrogate halves apart.
+        # The spaces keep surrogate halves of two texts apart.
         joined = b" ".join(holes[self.at_text :: len(self.around)])
         return stop, count_text_bytes(joined) - len(rows) + 1
 
@@ -172,7 +172,7 @@ def make_template(
     form: bytes = b"",
     tool: tuple[int, int] | None = None,
 ) -> Template:
-    """Make a template whose places are known; `form` and `tool` are those of `Template`."""
+    """Make a template whose holes are located; `form` and `tool` are those of `Template`."""
     patterns = _compile(holes, (len(head), *map(len, around)))
     shape = _write_form(head, around)
     return Template(head, len(head), around, shape, form, holes.index("text"), patterns, tool)
@@ -181,7 +181,7 @@ def make_template(
 def maybe_cut(
     block: bytes, probed: dict[str, object], key: str, text: str
 ) -> tuple[bytes, bytes] | None:
-    """Cut `block` before and after its text's content; parsing it with the probe proves the place."""
+    """Cut `block` before and after its text's content. Parsing it with the probe there proves the place."""
     for separator in (b'":"', b'": "'):
         needle = b'"' + key.encode() + separator
         at = block.find(needle)
@@ -211,7 +211,7 @@ def maybe_learn(
     around, out = _cut_noise(behind), _cut_noise(out_behind)
     if len(around) != len(out):
         around, out = (behind,), (out_behind,)
-    # With two such members, a later event could be cut in more than one way.
+    # With two `obfuscation` members, a later event could be cut in more than one way.
     elif len(around) > 1 and _OBFUSCATION in around[1]:
         return None
     form = b"" if (out_head, out) == (head, around) else _write_form(out_head, out)

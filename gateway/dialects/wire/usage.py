@@ -1,6 +1,6 @@
 """Usage objects in OpenAI's shape, and in those of providers who imitate it.
 
-The vendors' shapes stand in tests/dialects/wire/usage.txt.
+The vendors' shapes are in tests/dialects/wire/usage.txt.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ _NAMES: Final = {
     "written_5m": ("ephemeral_5m_input_tokens", "claude_cache_creation_5_m_tokens"),
     "written_1h": ("ephemeral_1h_input_tokens", "claude_cache_creation_1_h_tokens"),
 }
-"""By its role, the names of a member of a usage, of the details of its input, and of cache writes by how long
-they last. Chat providers use the names of Responses providers, too, and the other way round."""
+"""The names that a member may have, by its role: members of a usage, of the details of its input, and of
+cache writes by lifetime. Chat providers also use the names of Responses providers, and vice versa."""
 _ROLES: Final = {name: role for role, names in _NAMES.items() for name in names}
 _WRITES: Final = frozenset({"written", "lifetimes", "written_5m", "written_1h"})
-"""The roles that tell of cache writes, of which most replies have none."""
+"""The roles of cache writes, which most replies do not have."""
 _READ_BESIDE: Final = "cache_read_input_tokens"
-"""Anthropic's name, whose own counts do not overlap."""
+"""Anthropic's name. In Anthropic's usage the input does not include the cached tokens."""
 _INPUT_MEDIA: Final = {"audio_tokens": "audio_input", "image_tokens": "image_input"}
 _OUTPUT_MEDIA: Final = {"audio_tokens": "audio_output", "image_tokens": "image_output"}
 
 
 def tells_work(usage: Json | None) -> bool:
     """Return whether a usage counts anything, in any unit: then the provider worked, and charges for it."""
-    told = [*(usage or {}).items()]
-    told += [member for _, held in told if type(held) is dict for member in held.items()]
-    for name, value in told:
+    members = [*(usage or {}).items()]
+    members += [member for _, held in members if type(held) is dict for member in held.items()]
+    for name, value in members:
         if not _WORK.search(name):
             continue
-        # Older servers write seconds as a text. Not isinstance, for which true is a number.
+        # Older servers write seconds as a string. Not isinstance: it takes `True` for an int.
         if type(value) is str and _POSITIVE.fullmatch(value):
             return True
         if (type(value) is int or type(value) is float) and value > 0:
@@ -64,7 +64,7 @@ def tells_work(usage: Json | None) -> bool:
 
 
 _WORK: Final = re.compile("token|second|unit|character|cost", re.IGNORECASE)
-"""Names of counts, as opposed to times such as `queue_time`."""
+"""Matches the names of counts, but not of times such as `queue_time`."""
 
 
 _POSITIVE: Final = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]+)?")
@@ -82,7 +82,7 @@ def read_openai_usage(usage: object, tier: object, expected: Expected) -> Report
 
 
 def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
-    """Read the counts; tell whether cached tokens are beside the input. `hour`: they were to last one."""
+    """Read the counts, and whether cached tokens are beside the input. `hour`: writes were to last one."""
     told = _sort(usage)
     given: Any = told.get("input")
     made: Any = told.get("output")
@@ -99,7 +99,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
         given = cached = written = 0
     if not has_input or not are_counts(total):
         total = None
-    made = 0 if made is None and total is not None else made  # the total tells it
+    made = 0 if made is None and total is not None else made  # then the total tells the output
     if not (has_output := are_counts(made)):
         made = 0
     more, hidden, read, wrote = (total or 0) - given - made, 0, 0, 0
@@ -112,7 +112,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
         read, wrote = _find_beside(
             (cached, written), given, more, hidden, is_named=named, is_detail="cached" in within
         )
-    # Some providers leave reasoning out of the output; then it exceeds that, or the total has it.
+    # If a provider leaves reasoning out of the output, it exceeds the output, or the total includes it.
     output = made + max(more - read - wrote, hidden if hidden > made else 0, 0)
     fresh = given - (cached - read) - (written - wrote)
     parts = _split_written(written, short, long, hour=hour) if written else (0, 0, False)
@@ -124,7 +124,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
 
 
 def _sort(holder: Json) -> Json:
-    """Return the members by role; of several with one role the first in `_NAMES` that is not zero."""
+    """Return the members by role. If several have one role, the first in `_NAMES` that is not zero counts."""
     found: Json = {}
     for name, value in holder.items():
         if value is None or name not in _ROLES:
@@ -138,12 +138,12 @@ def _sort(holder: Json) -> Json:
 
 
 def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
-    """Read the tokens written to a cache: in all, for 5 minutes, and for an hour."""
+    """Read the tokens written to a cache: the total, those for 5 minutes, and those for an hour."""
     lasting = _sort(get_object(told, "lifetimes") or get_object(within, "lifetimes")) or told
     short, long = lasting.get("written_5m"), lasting.get("written_1h")
     written: object = within.get("written") or told.get("written") or lasting.get("written") or 0
     if not written and "x_details" in usage:
-        # Qwen alone reports them for each of a reply's turns.
+        # Only Qwen reports cache writes separately for each turn of a reply.
         turns = (one for one in get_list(usage, "x_details") if type(one) is dict)
         found = (_sort(get_object(turn, "prompt_tokens_details")).get("written") for turn in turns)
         written = sum(read_count(one) or 0 for one in found)
@@ -153,7 +153,7 @@ def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
 
 
 def _is_audio(more: int, usage: Json, details: Json) -> bool:
-    """Return whether what the total has more is recordings, which Mistral leaves out of the input."""
+    """Return whether the total's surplus (`more`) is recordings, which Mistral leaves out of the input."""
     told = details.get("audio_tokens")
     return bool(told == more or (not told and usage.get("prompt_audio_seconds")))
 
@@ -164,15 +164,15 @@ def _find_beside(
     """Return how many of the cached and of the written tokens are counted beside the input.
 
     Args:
-        cache: what was read from a cache, and written to one.
+        cache: the tokens read from a cache, and those written to one.
         given: the count of the input.
-        more: what the total has beyond input and output.
-        hidden: tokens of reasoning, which a total may have that the output has not.
+        more: the tokens of the total beyond input and output.
+        hidden: tokens of reasoning, which the total may include although the output does not.
         is_named: the name is Anthropic's, whose counts do not overlap.
         is_detail: the cached tokens are a detail of the input, as at OpenAI.
     """
     cached, written = cache
-    # A total that exceeds by exactly the hidden reasoning is explained by it, and by no cache.
+    # If the surplus is exactly the hidden reasoning, that explains it, and no cache does.
     if more > 0 and (more != hidden or is_named):
         for read, wrote in ((cached, written), (0, written), (cached, 0)):
             fits = cached - read + written - wrote <= given
@@ -181,15 +181,15 @@ def _find_beside(
     if cached + written <= given:
         return 0, 0
     if is_detail and cached <= given:
-        return 0, written  # LiteLLM adds to the input what was read, and not what was written
+        return 0, written  # LiteLLM adds cache reads to the input, but not cache writes
     return cached, written
 
 
 def _split_written(
     written: int, short: object, long: object, *, hour: bool
 ) -> tuple[int, int, bool]:
-    """Divide cache writes by how long they last; tell whether that is a guess."""
-    # The request asked for an hour, which costs more, and the reply does not say less.
+    """Divide cache writes into those for 5 minutes and those for an hour; return whether that is a guess."""
+    # The request asked for an hour, which costs more, and the reply does not contradict that.
     if hour and short is None and long is None:
         return 0, written, True
     lasting = min(read_count(long) or 0, written)
@@ -214,7 +214,7 @@ def make_cache_details(tokens: Tokens) -> Json:
 
 
 def find_chunk_usage(chunk: Json) -> Json | None:
-    """Return the usage of a chunk, which Kimi puts into the choice and Groq into `x_groq`."""
+    """Return the usage of a chunk, wherever it is: Kimi puts it into the choice, Groq into `x_groq`."""
     usage = chunk.get("usage")
     if type(usage) is not dict:
         match chunk.get("choices"):
@@ -238,7 +238,7 @@ def drop_usage(holder: Any) -> Any:
 
 
 def maybe_repair_chat_usage(usage: Json) -> Json | None:
-    """Return the usage with all tokens that are charged; None when it is that already, or unreadable."""
+    """Return the usage with all tokens that are charged; None if it has them already or is unreadable."""
     report, is_beside = _read_counts(usage)
     tokens = report.tokens
     if not (report.has_input and report.has_output) or tells(usage, tokens):
@@ -251,14 +251,14 @@ def maybe_repair_chat_usage(usage: Json) -> Json | None:
 
 
 def tells(usage: Json, tokens: Tokens) -> bool:
-    """Return whether a usage has just these counts of input and output, and their sum."""
+    """Return whether a usage has exactly these counts of input and output, and their sum."""
     told = [*map(usage.get, _CHAT_COUNTS)]
     prompt = tokens.all_input
     return are_counts(*told) and told == [prompt, tokens.output, prompt + tokens.output]
 
 
 def has_counts(usage: Json) -> bool:
-    """Return whether a usage has the three counts that clients read, be they right or not."""
+    """Return whether a usage has the three counts that clients read, even if they are wrong."""
     return are_counts(*map(usage.get, _CHAT_COUNTS))
 
 
