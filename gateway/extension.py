@@ -4,6 +4,28 @@ An extra is a folder `extras/NAME` with all of one addition: settings, paths, do
 has an `Extra` named `EXTRA`, whose functions import the rest of the folder when they are called. Extras
 are found by looking into `extras`, so there is no list to keep, and a folder may be deleted. The core
 imports none of them.
+
+Who calls a hook, and when. "Loop" is the event loop of the process that serves. Commands call the same hooks
+on their main thread. If several extras have a hook, they are called in the order of their names.
+
+    gateway.toml is read   Table.find, Table.finish, Advice   config.load: the main thread at a start,
+                                                              another thread at a reload
+                           Extra.databases                    config.load, ledger.opening
+    start                  Extra.start                        api.state.make_gateway: loop; the ledger is open
+                           Started.endpoints, add_routes      server.serve: loop; all extras are started
+                           Started.run                        server.serve: loop; entered before the listener
+                                                              starts, left after the drain
+                           Extra.first_start                  server.first_start: loop; `run` is entered
+    reload, switch         Started.adjust                     Gateway.reconfigure: a thread
+                           Started.reconfigure                Gateway.swap: loop; the new records are in force
+    end                    Started.close                      Gateway.close: loop; the ledger is still open
+    an audit fails         Extra.tell_mismatch                server.serve: main thread; no loop runs any more
+                                                              admin.audits: the thread of the audit
+    accounts, receipts     the callables of LedgerTables      ledger.sql, lists of accounts: the books' thread
+    a ledger moves         LedgerTables.names, stay           `export` and `import`
+    a command              Extra.words, Extra.fetch_keys      cli.verbs, cli.process
+    an error's text        Extra.ways                         tell_way: loop
+    another extra asks     Extra.adds, Started.offers         find_added, Gateway.find_offers: any thread
 """
 
 from __future__ import annotations
@@ -36,7 +58,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).with_name("extras")
 INDEX: Final = Path(__file__).with_suffix(".toml")
-"""Says which extra a table of gateway.toml and the like need, for errors about one that was taken away."""
+"""Names the extra that a table, a verb and the like need, for errors where that extra is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +66,14 @@ class Table:
     """A table of gateway.toml that an extra reads."""
 
     find: Callable[[], type]
-    """Returns its record, with settings as in `config.records`."""
+    """Returns the class of its record, whose fields are settings as in `config.records`."""
     fixed: str = ""
-    """Names what takes effect at a restart, such as `metrics.listen`; "" for what a reload changes."""
+    """The settings that take effect only at a restart, such as `metrics.listen`; "" if there are none."""
     finish: Callable[[ReadTable], Mapping[str, object]] = lambda table: table.values
-    """Checks its values together and looks secrets up; returns the record's. Raises ConfigError."""
+    """Checks the table's values together and looks secrets up. Returns the values of the record. Raises
+    ConfigError."""
     of: str = ""
-    """The table of gateway.toml that has its settings, if another extra has one of that name."""
+    """The table of gateway.toml in which its settings stand, if that table is another extra's."""
     find_literals: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
     """Finds the keys whose secrets are written out in the file, in a table that was checked."""
 
@@ -60,35 +83,37 @@ class RequestNotes:
     """Notes of an extra on a request."""
 
     members: dict[str, object]
-    """For JSON."""
+    """Members of the receipt's JSON, or the whole JSON where there is no receipt."""
     lines: Sequence[tuple[str, str]]
-    """For people, each with its title."""
+    """Lines for people: a title and a text each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTables:
     """Tables that an extra adds to ledgers.
 
-    `extras/NAME/tables.sql` makes them in SQLite, `tables_from_N.sql` takes those of version N to the next, and
+    `extras/NAME/tables.sql` makes them in SQLite, `tables_from_N.sql` upgrades them from version N, and
     `proof.sql` has their checks for an audit, if they have any: see `ledger.sql.audit.Check`.
     """
 
     names: Sequence[str]
     stay: Sequence[str] = ()
-    """Tables of these that concern this database alone: their rows do not move to another one."""
+    """Those of `names` that concern this database alone: their rows do not move to another one."""
     version: int = 1
     free_name: Callable[[Database, str], object] | None = None
-    """Raises Conflict if an account cannot have a name, because of what the tables have. In a change."""
+    """Raises Conflict if rows of the tables use the name of a new account. Called in its transaction."""
     end_access: Callable[[Database, int], object] | None = None
-    """Ends what lets people act for an account, as its role changes. In a change."""
+    """Ends the sessions and the like by which people act for an account whose role changes. Called in the
+    transaction of that change."""
     describe_accounts: (
         Callable[[Database, Sequence[int]], Mapping[int, Mapping[str, object]]] | None
     ) = None
-    """Returns what lists of accounts tell of each of these ids besides, by its name in JSON."""
+    """Returns further members of these accounts in lists: by the account's id, then by the name in JSON."""
     describe_call: Callable[[Database, str], RequestNotes] | None = None
-    """Returns what operators are told of a request of this id besides its receipt."""
+    """Returns notes for operators on the request of this id, which are shown with its receipt."""
     find_refused: Callable[[Database, str, int | None], RequestNotes] | None = None
-    """Returns what is known of a request that has no receipt, of anybody or of this account. Raises NotFound."""
+    """Returns notes on a request that has no receipt. If an account's id is given, the request must be of
+    that account. Raises NotFound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,20 +121,20 @@ class Started:
     """An extra at work in a process that serves."""
 
     endpoints: Sequence[Endpoint] = ()
-    """Paths of `/v1`. One with the method and the path of another takes its place."""
+    """Endpoints under `/v1`. An endpoint replaces the core's endpoint of the same method and path."""
     add_routes: Callable[[Application], object] = lambda _: None
-    """Adds paths elsewhere. All extras have been started by then, so it may look for what others offer."""
+    """Adds paths outside `/v1`. All extras are started by then, so it may call `Gateway.find_offers`."""
     offers: Sequence[object] = ()
     """Objects that other extras find by their type with `Gateway.find_offers`."""
     adjust: Callable[[Config], Config] = lambda config: config
-    """Returns what is served of a configuration that was read, such as one with a provider off. Called in a
-    thread; `Gateway.reconfigure` calls it anew."""
+    """Returns the configuration to serve, made from the one that was read: for example with a provider off.
+    Called in a thread, by `Gateway.reconfigure`: at a start only if an extra's `run` calls that."""
     reconfigure: Callable[[], object] = lambda: None
     """Called when `Gateway.config` has changed."""
     run: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
-    """Entered before callers are accepted, and left after the last of them: tasks, sockets."""
+    """For tasks and sockets: entered before callers are accepted, and left after the drain."""
     close: Callable[[], object] = lambda: None
-    """Called at the very end."""
+    """Called after the last request, before the ledger is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +142,11 @@ class FirstStartText:
     """An extra's part of the text of a first start, which is shown once."""
 
     lines: str = field(repr=False)
-    """Stand below the key."""
+    """Lines that are shown below the key."""
     does: str
-    """Says what it does, as in "the link signs in as 'operator'"."""
+    """A clause on the use of these lines, such as "the link signs in as 'operator'"."""
     lets: str
-    """Says what whoever finds it can do, as in "its link lets one sign in"."""
+    """A warning of what a finder can do with them, such as "its link lets one sign in"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,36 +160,40 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """Advice on gateway.toml beside the rules: what is meant, and what cannot be. By default there is none."""
+    """Advice on gateway.toml beside its rules: mistakes, and values that are valid but hardly meant.
+
+    By default there is none.
+    """
 
     guess: Callable[[str, Iterable[str]], str | None] = lambda *_: None
-    """Returns the known name that another one may be meant for."""
+    """Returns the known name that an unknown name probably stands for; None if no name is like it."""
     explain: Callable[[ValueError, str], str | None] = lambda *_: None
-    """Says what was meant by a text that is not UTF-8, or not TOML."""
+    """Explains a file that is not UTF-8 or not TOML, by the error and the text; None if it has no idea."""
     judge: Callable[[Callable[..., object], object, str], str] = lambda _read, _value, said: said
-    """Given a reader, a value and the reader's error ("" if none), returns the error to report; "" accepts the value."""
+    """Given a reader, a value and the reader's error ("" if none), returns the error to report; "" accepts
+    the value."""
     find_mistake: Callable[[str, bool], Mistake | None] = lambda *_: None
-    """Returns why a text cannot be a secret. True says that it stands in gateway.toml itself."""
+    """Returns why a text cannot be a secret, or None. The flag says that it stands in gateway.toml itself."""
     judge_model: Callable[[Place, Mapping[str, object], Model, str], Sequence[str]] = lambda *_: ()
-    """Returns doubts about the prices of a model, by its table and the currency. Raises ConfigError for what
-    cannot be meant."""
+    """Returns doubts about the prices of a model, by its table and the currency. Raises ConfigError for
+    prices that cannot be meant."""
     judge_dollars: Callable[[Mapping[str, Decimal]], str] = lambda _: ""
-    """Returns what is wrong with prices that `judge_model` refuses; "" if nothing is."""
+    """Returns why `judge_model` would refuse these prices in dollars; "" if it would not."""
     list_warnings: Callable[[Config], Iterable[str]] = lambda _: ()
-    """Returns what may not be meant in a valid configuration, beside the doubts about its models."""
+    """Returns warnings about a valid configuration, beside `judge_model`'s doubts."""
     find_literals: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
     """Returns the settings whose secrets are written out in a file that was checked."""
     warn_of_literals: Callable[[Path, Sequence[str]], str | None] = lambda *_: None
-    """Returns a warning if others may read the file with such settings."""
+    """Returns a warning if the file has such settings and other users may read it."""
     note_names: Callable[[Sequence[str], Iterable[str]], Iterable[str]] = lambda *_: ()
-    """Returns notes on the names of new accounts, given those of all: people may take them for others."""
+    """Returns notes on names of new accounts that people may confuse with others, given those of all."""
     find_obstacle: Callable[[Path, int], str | None] = lambda *_: None
     """Returns what keeps this user from reading a file (`os.R_OK`), or also from writing it (`os.W_OK`), and what
     to do about it."""
     explain_error: Callable[[Path, int | None], str | None] = lambda *_: None
     """Says the same of a file, for the number of the system's error."""
     list_losses: Callable[[Config], Iterable[Loss]] = lambda _: ()
-    """Returns those of these warnings that are about a price below its cost."""
+    """Returns the warnings of `list_warnings` that are about a price below its cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,18 +203,18 @@ class Extra:
     needs: Sequence[str] = ()
     """The extras that it imports."""
     adds: Mapping[str, Callable[[], object]] = field(default_factory=dict)
-    """Functions by the name of another extra, which says what they return. They may import it, and are called
-    only if it is in the installation."""
+    """Functions by the name of the extra that they add to, which documents the objects they return. They may
+    import that extra, as only it calls them."""
     tables: Mapping[str, Table] = field(default_factory=dict)
-    """Its tables in gateway.toml by name; `Config.find` returns the record of what was read. Behind a point
-    stands a table in another one, such as `billing.stripe`, which has a record only if the file has it."""
+    """Its tables in gateway.toml by name; `Config.find` returns their records. A name with a point, such as
+    `billing.stripe`, is of a table within another one, which has a record only if the file has the table."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """The first words of its verbs, and what they are for; "" for one that the core has. `extras/NAME/verbs.py`
-    has the verbs."""
+    """The first words of its verbs, each with its line in the help; "" for a word that the core has, too.
+    `extras/NAME/verbs.py` has the verbs."""
     key_places: Sequence[str] = ()
-    """The beginnings of places where it looks for providers' keys, such as `command:`."""
+    """Prefixes in a provider's `api_key` behind which it finds the key, such as `command:`."""
     fetch_keys: Callable[[Config], Config] | None = None
-    """Looks for such keys once, for a command."""
+    """Returns the configuration with these keys fetched once, for a command."""
     dialects: Mapping[str, Dialect] = field(default_factory=dict)
     """The values of a provider's `dialect` that it adds."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
@@ -199,15 +228,16 @@ class Extra:
     ledger: LedgerTables | None = None
     """Its tables in ledgers. A ledger whose extra is missing keeps them."""
     databases: Callable[[], Databases] | None = None
-    """Returns what opens ledgers at addresses, of which [storage] url names one."""
+    """Returns the `Databases` that open ledgers at addresses such as [storage] url."""
     schemas: Mapping[str, int] = field(default_factory=dict)
-    """The versions of their schemas, by the name of the database."""
+    """The version of the schema in each kind of database, by name; only the test of the README reads it."""
     advise: Callable[[], Advice] | None = None
-    """Returns what it says of gateway.toml. Of one extra alone."""
+    """Returns its advice on gateway.toml. Only one extra may have this."""
     first_start: Callable[[Books, Config, str, tuple[str, int]], FirstStartText] | None = None
-    """Opens the operator's account, by its name, on a gateway at this host and port."""
+    """Makes the text of a first start, given the operator account's name and the gateway's host and port.
+    Called in the transaction that makes the accounts."""
     ways: Mapping[str, str] = field(default_factory=dict)
-    """How callers go on with it, by names in `WAYS`."""
+    """Texts that replace those of `WAYS`, by the same names."""
 
 
 WAYS: Final = {
@@ -216,8 +246,8 @@ WAYS: Final = {
     "raise_cap": "Use another key, or ask whoever runs this gateway.",
     "make_key": "Ask whoever runs this gateway for another.",
 }
-"""How errors tell callers to go on. The `ways` of an extra stand in place of these: an offer of its own.
-`public_url`, or "", stands in place of `{}`."""
+"""The advice in errors on what callers can do next. An extra's `ways` replace these by what it offers; `{}`
+in them stands for `public_url`, or ""."""
 
 
 @cache
@@ -260,13 +290,13 @@ def tell_way(name: str, public_url: str | None = None) -> str:
 
 @cache
 def find_advice() -> Advice:
-    """Return what an extra says of gateway.toml: nothing where there is none."""
+    """Return the advice of the extra that has some, or else advice that never says anything."""
     found = (one.advise for one in find_extras().values() if one.advise is not None)
     return next((advise() for advise in found), Advice())
 
 
 def find_databases() -> Databases:
-    """Return what opens ledgers at addresses. Raises ValueError that names the missing extra."""
+    """Return the `Databases` of an extra. Raises ValueError that names the extra if it is missing."""
     for extra in find_extras().values():
         if extra.databases is not None:
             return extra.databases()

@@ -6,7 +6,7 @@ an endpoint in that of an address, a pattern in that of a model's name, a price 
 secret that others can read.
 
 mistaken     what stands in the place of a secret, a model's name, an address or a price by mistake
-other_names  what other programs call our keys
+other_names  other programs' names for settings of gateway.toml
 syntax       what was meant by text that is not TOML
 plausible    prices that no vendor comes near
 likeness     names of accounts that people may take for others

@@ -14,7 +14,7 @@ _ALIKE_SCRIPTS: Final = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "
 
 
 def note_names(names: Sequence[str], known: Iterable[str]) -> Iterator[str]:
-    """Yield which of these names mix scripts, or look like another one that is `known`."""
+    """Yield a note on each name that mixes scripts, or looks like another name that is `known`."""
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for one in known:
         alike[find_likeness(one)].append(one)

@@ -1,4 +1,4 @@
-"""Warnings of a valid configuration: prices below the cost, rules that meet, addresses that are not found."""
+"""Warnings of a valid configuration: prices below cost, rules that may both hold, addresses that give 404."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def list_losses(config: Config) -> Iterator[Loss]:
 
 
 def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[Loss]:
-    """Compare the prices of what each rule of either side is about, and of what none is."""
+    """Compare the prices of a request for each rule of either side, and of a request without a rule."""
     for rule in (None, *model.prices.rules, *costs.rules):
         case = _satisfy(rule)
         price, cost = model.prices.find(*case).price, costs.find(*case).price
@@ -77,7 +77,10 @@ def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[Loss]:
 
 
 def _list_amounts(price: money.Price, other: money.Price) -> dict[str, int]:
-    """Return what applies by name. Where the other one alone has a price of media, other tokens' does."""
+    """Return the amounts that apply, by name.
+
+    If only the other side has a price of a medium, the price of plain tokens is taken.
+    """
     amounts: dict[str, int] = {}
     for name in money.PRICES:
         if name not in money.MEDIA or (getattr(price, name), getattr(other, name)) != (None, None):

@@ -207,7 +207,7 @@ _WHOLE_ADDRESS: Final = re.compile(r"https?://[^\s@\\]+", re.IGNORECASE)
 
 def _judge_base(address: object, problem: str) -> str:
     """Refuse an address with a variable, or of an endpoint, whose path is added to a base."""
-    # Whatever the problem is: of an endpoint's address with a query more can be said.
+    # Whatever the reader's problem is: this says more, as about an endpoint's address with a query.
     if not isinstance(address, str):
         return problem
     if has_variable(address) or _REPLACED.search(address):
@@ -231,14 +231,14 @@ _BASES: Final = {
     "generativelanguage.googleapis.com": "/v1beta/openai",
     "openrouter.ai": "/api/v1",
 }
-"""The path that addresses of well-known hosts end in. Those that need none, as DeepSeek, are not here."""
+"""The path of the base address at well-known hosts. Hosts without one, such as DeepSeek's, are not here."""
 _BASE_PORTS: Final = {"1234": "/v1", "11434": "/v1"}
 """The same of LM Studio and Ollama, by their ports."""
 _ORIGIN: Final = re.compile(
     r"https?://(?P<host>[^/:\[\]@]+|\[[^/\]@]*\])(?::(?P<port>\d+))?(?![^/])", re.IGNORECASE
 )
 _TRIED: Final = frozenset({"", "/api", "/openai", "/v1", "/v1beta"})
-"""Paths that are written instead."""
+"""Wrong paths that people write in its place."""
 
 
 def find_base(base_url: str) -> str | None:
@@ -253,7 +253,7 @@ def find_base(base_url: str) -> str | None:
 
 
 _LEAST: Final = Decimal("0.000001")
-"""Less is not the price of a million of anything."""
+"""A smaller amount is not the price of a million units."""
 
 
 def _judge_price(amount: object, problem: str) -> str:
@@ -275,6 +275,6 @@ _JUDGES: Final[Mapping[Callable[..., object], Callable[[object, str], str]]] = {
 
 
 def judge(read: Callable[..., object], value: object, problem: str) -> str:
-    """Return what is wrong with a value, by its reader and by the problem that this has; "" if nothing is."""
+    """Return the problem of a value, given its reader and the problem that the reader has; "" if none."""
     look = _JUDGES.get(read)
     return problem if look is None else look(value, problem)

@@ -36,7 +36,7 @@ _OTHERS: Final[Mapping[str, str]] = {
     "models": "model model_list",
     "storage": "database db",
 }
-"""By our names."""
+"""Other programs' names, by the name of the setting."""
 _LIKE: Final = 0.65
 """How like a name a typing error has to be: "moderation" is not meant for "completion"."""
 

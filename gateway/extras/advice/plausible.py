@@ -1,7 +1,7 @@
 """Whether prices can be meant: in the range of what vendors ask, or of another unit by mistake.
 
-Of a price that no vendor comes near `check`, each start and each reload warn. One that is a thousand times off
-is refused. `sure = true` in any price of the model allows both.
+`check`, each start and each reload warn of a price that no vendor comes near. A price that is a thousand
+times off is refused. `sure = true` in any price of the model allows both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BELOW, _ABOVE = 5, 3
 _REFUSED: Final = 1000
 """How many times below or above it is refused: no vendor is so cheap or so dear, so the unit is wrong."""
 _OUTPUT: Final = 10
-"""How many times dearer than output no vendor's input is."""
+"""The factor by which no vendor's input is dearer than its output."""
 _PER_DOLLAR: Final = {
     code: per_dollar
     for per_dollar, codes in (
@@ -46,7 +46,7 @@ _PER_DOLLAR: Final = {
     )
     for code in codes.split()
 }
-"""About how many units of a currency make a dollar. What others are worth, and labels, nobody knows."""
+"""About how many units of a currency make a dollar. The worth of others, and of labels, is unknown."""
 _PER_TOKEN: Final = (
     (10**6, "if that is per {}"),
     (10**3, "if that is per thousand {}s"),
@@ -140,7 +140,7 @@ class _Prices:
                 per = f" for a million {self.unit}s" if names[0] in _TOKENS else ""
                 meant = "".join(f"; {one}" for one in self._list_meant(names[0], sign))
                 told = f"{named}: far {words} what any vendor asks{per}{meant}"
-                # Little for a search or a call is little money.
+                # A price too low is refused for tokens only: searches and calls may cost next to nothing.
                 yield (
                     told,
                     any(off[one] > _REFUSED and (sign > 0 or one in _TOKENS) for one in names),

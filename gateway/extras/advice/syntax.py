@@ -45,7 +45,7 @@ _MEANT: Final = (
 def explain(error: ValueError, text: str) -> str | None:
     """Say what was meant in the line that a parser names, or how a file is encoded; None if that is not known.
 
-    What `looks_secret` is not repeated.
+    A text that `looks_secret` is not repeated.
     """
     if isinstance(error, UnicodeDecodeError):
         is_utf_16 = error.object[:2] in (b"\xff\xfe", b"\xfe\xff")

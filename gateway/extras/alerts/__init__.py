@@ -1,12 +1,12 @@
 """Alerts: what is wrong is noticed within seconds, queued in the ledger, and delivered at least once.
 
-Without it nobody is told: the log, the console and the commands show what is wrong to those who look,
+Without it nothing is sent: the log, the console and the commands show what is wrong to those who look,
 and the ledger keeps what was queued.
 
 settings   the table [alerts] of gateway.toml
 records    alerts, where they go, and how they are shown
 book       the tables of alerts, see `tables.sql`
-watch      the chore: looks again and again, queues what is new; tells of an outage of the ledger
+watch      the chore: looks every few seconds and queues new alerts; sends the alert of a ledger outage itself
 findings   what is wrong with providers, usage, budgets, backups; events that are told
 delivery   delivers what is due, with back-off
 channels   one try: a signed request to a webhook, whose address has to be public for holders, or a run

@@ -23,8 +23,8 @@ from gateway.ledger.records import EventView
 from gateway.ledger.sql.database import Part, read_script
 
 MAX_AT_ONCE: Final = 500
-"""How many alerts about balances are raised at a time: a new threshold may be above every balance. As many
-events of an action are read."""
+"""The most alerts about balances that one look raises, as a new threshold may be above every balance. Also
+the most events of an action that one look reads."""
 PER_RECEIVER: Final = 4
 """How many alerts of one receiver are due at once, so that a hanging receiver does not delay others."""
 
@@ -61,12 +61,12 @@ class AlertBook(Part):
     ) -> None:
         """Raise new problems, and send the end of raised problems that are over.
 
-        Both are texts by subject; an end with the text "" is not told. Subjects that this process
+        Both are texts by subject; no alert is sent for an end without a text. Subjects that this process
         cannot judge are `unknown`: they stay as they are. Subjects in none of them are forgotten.
         """
         # Read outside a change, which would wait for others: nearly every look finds nothing new.
-        told = set(self._database.read_rows(_SQL["conditions"], (kind,)))
-        begun, over = standing.keys() - told, told - standing.keys() - set(unknown)
+        raised = set(self._database.read_rows(_SQL["conditions"], (kind,)))
+        begun, over = standing.keys() - raised, raised - standing.keys() - set(unknown)
         if not begun and not over:
             return
         with self._database.changing():
@@ -113,7 +113,7 @@ class AlertBook(Part):
         return [EventView(*row) for row in rows]
 
     def read_due(self, limit: int) -> list[Due]:
-        """Return what is due, those of each receiver in turn."""
+        """Return the alerts that are due, taken from the receivers in turn."""
         # SQLite promises no order within json_group_array; rows begin with what they are sorted by.
         wanted = {"now": self._database.clock(), "most": PER_RECEIVER}
         rows = sorted(self._database.read_rows(_SQL["due"], wanted))
@@ -123,7 +123,7 @@ class AlertBook(Part):
         ]
 
     def claim(self, alert_ids: Sequence[str], until_ms: int) -> set[str]:
-        """Take alerts that are due, so that nobody else has them due before a time.
+        """Take alerts that are due, so that no other process takes them before `until_ms`.
 
         Return those that were taken; the others were taken by another process.
         """
@@ -162,10 +162,10 @@ class AlertBook(Part):
         with self._database.changing():
             row = (account_id, hook.url, hook.secret, hook.low_balance_nano)
             self._database.change(_SQL["set hook"], row)
-            # The address may hold a secret, so that it is no part of the event.
-            said = "without a webhook" if hook.url is None else "with a webhook"
+            # The address may contain a secret, so the event does not have it.
+            detail = "without a webhook" if hook.url is None else "with a webhook"
             name = self._database.read_account_name(account_id)
-            self._database.note("alerts.edit", account=name, detail=said)
+            self._database.note("alerts.edit", account=name, detail=detail)
 
     def _begin(self, kind: AlertKind, subject: str) -> int:
         """Begin a condition; return since when it lasts, or 0 if it had begun before."""

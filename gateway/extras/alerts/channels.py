@@ -1,4 +1,4 @@
-"""A webhook is posted to once, with a signature, or a command is run.
+"""One delivery of an alert: a signed request to a webhook, or a run of a command.
 
 Webhooks use aiohttp's client: the server loads it anyway, it verifies TLS, and it lets the address of
 each connection be checked. The forwarder's own client is made for pools, streams and retries.
@@ -40,11 +40,11 @@ _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _NEVER: Final = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
 """Networks for protocols, relays (6to4) and documentation: Python's versions differ on them."""
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
-"""The third quarter of an IPv6 address whose last one is an IPv4 address (RFC 5214)."""
+"""The third quarter of an IPv6 address whose last quarter is an IPv4 address (RFC 5214)."""
 
 
 class Undelivered(Exception):
-    """A delivery failed. The text says why, and quotes nothing of the receiver."""
+    """A delivery failed. The text says why, and quotes nothing that the receiver sent."""
 
 
 def sign(secret: str, body: bytes, at_seconds: int) -> str:
@@ -189,7 +189,7 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _find_carried(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that a tunnel would go to."""
+    """Yield the IPv4 addresses within an IPv6 address to which a tunnel would lead."""
     if address.sixtofour is not None:
         yield address.sixtofour
     if address.teredo is not None:

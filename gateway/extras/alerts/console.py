@@ -1,4 +1,4 @@
-"""Alerts in the console: operators see the latest, everybody sets a webhook and a threshold of the account's own."""
+"""Alerts in the console: operators see the latest; each account sets its own webhook and threshold."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADDITION: Final = Addition(
 )
 
 OWN_LATEST: Final = 5
-"""Alerts that a holder is shown: whether the last ones arrived."""
+"""The latest alerts that a holder is shown: enough to see whether they arrive."""
 
 
 @route("GET", "/alerts", "operator")

@@ -107,13 +107,16 @@ async def try_channels(
 
 
 async def tell_at_once(config: Alerts, alert: Alert) -> None:
-    """Send an alert that the ledger cannot queue; try again, with pauses, until each way has worked."""
+    """Send an alert that the ledger cannot queue; try again, with pauses, until each channel has worked.
+
+    Tries end after `GIVEN_UP_MS`.
+    """
     alert_id, left, failures, began_ms = make_alert_id(), config.channels, 0, unix_ms()
     while left:
-        told = await try_channels(config, alert, alert_id, left)
-        left = tuple(channel for channel in config.channels if told.get(channel))
+        reasons = await try_channels(config, alert, alert_id, left)
+        left = tuple(channel for channel in config.channels if reasons.get(channel))
         for channel in left:
-            log.warning("an alert could not be sent by %s: %s", channel, told[channel])
+            log.warning("an alert could not be sent by %s: %s", channel, reasons[channel])
         failures += 1
         now_ms = unix_ms()
         next_ms = find_next_try_ms(failures, began_ms, now_ms)
@@ -138,7 +141,7 @@ class Deliveries:
         self._busy: dict[str, Receiver] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._results: dict[str, Callable[[Books], None]] = {}
-        """By id. They wait in memory while the ledger cannot be written, and nothing is sent twice."""
+        """By alert id. They wait in memory while the ledger cannot be written; nothing is sent twice."""
         self._writing = asyncio.Lock()
 
     async def start_due(self, config: Alerts) -> None:
@@ -151,7 +154,7 @@ class Deliveries:
             task.add_done_callback(self._tasks.discard)
 
     def _take_due(self, books: Books) -> list[Due]:
-        """Choose the deliveries to start, in a thread; not alerts whose result is still to be written."""
+        """Choose the deliveries to start, in a thread, without alerts whose result is not written yet."""
         busy = Counter(self._busy.values())
         chosen: list[Due] = []
         for due in AlertBook(books).read_due(MAX_AT_ONCE):

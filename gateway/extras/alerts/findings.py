@@ -26,9 +26,9 @@ BUDGET_PERCENTS: Final = (100, 80)
 """The parts of a budget that raise alerts, the largest first: a jump over both raises only the
 larger."""
 BACKUP: Final = "backup"
-"""The subject of the one condition of its kind."""
+"""The subject of the kind `old_backup`, which has only one condition."""
 TOLD_MS: Final = DAY_MS
-"""How old a change may be to raise an alert: the gateway may not have been running."""
+"""The age up to which an event still raises an alert: the gateway may not have been running."""
 _TOLD_EVENTS: Final[Mapping[str, tuple[AlertKind, str]]] = {
     "account.password": (
         "password_changed",
@@ -54,7 +54,7 @@ _TOLD_EVENTS: Final[Mapping[str, tuple[AlertKind, str]]] = {
 
 
 def find_budgets(budgets: Iterable[Budget], now_ms: int, currency: str) -> Iterator[Alert]:
-    """Yield an alert for each budget of which 80 or 100 % are spent; it is one for each period."""
+    """Yield an alert for each budget that is spent to 80 or 100 %: one for each period and percentage."""
     for budget in budgets:
         now = budget.show(now_ms)
         for percent in BUDGET_PERCENTS:
@@ -94,9 +94,9 @@ class Providers:
 def judge_providers(books: Books, config: Config) -> Providers:
     """Judge the providers by the calls of all processes; a few failures prove nothing.
 
-    Others may serve from the same ledger, and go by another file for a while, or for ever. So that
-    none ends what another begins, a provider fails here only by a model that somebody asked within
-    the hour, and works only if none of those fails, those of others among them.
+    Other processes may serve from the same ledger by another gateway.toml. So that no process ends an alert
+    that another one raised, a provider fails here only by a model that was called within the hour, and
+    works only if no model fails that any process called within the hour.
     """
     # One snapshot, as the two are compared below.
     with books.snapshot():
@@ -142,7 +142,7 @@ def find_key_problems(
 
 
 def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:
-    """Return the text by its one subject, if the last backup is too old; 0 days never are."""
+    """Return the text by the subject `BACKUP` if the last backup is too old; 0 days turn this off."""
     text = tell_old_backup(books, backup_days)
     return {BACKUP: text} if text else {}
 
@@ -150,18 +150,18 @@ def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:
 def find_told_events(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]:
     """Return an alert for each event that raises one, whoever caused it.
 
-    `seen`: the last event of each kind that raised an alert. An alert's occurrence is its event.
+    `seen`: the last event of each kind that raised an alert. An alert's occurrence is the event's id.
     """
     found, book = [], AlertBook(books)
     for action, (kind, text) in _TOLD_EVENTS.items():
         events = book.read_events(action, seen.get(kind, 0), books.clock() - TOLD_MS)
         for event in events:
             name = event.account or ""
-            # Of a person in the account, whom the event names; those of orders name the order.
+            # Events of an account may name a person in it as their target; those of orders name the order.
             is_own = event.target is None or not action.startswith("account.")
             who = name if is_own else f"{name}/{event.target}"
             place = f" from {event.address}" if event.address else ""
-            told = text.format(name=who, done=event.detail, actor=event.actor, place=place)
+            message = text.format(name=who, done=event.detail, actor=event.actor, place=place)
             account_id = books.accounts.find_id(name)
-            found.append(Alert(kind, name, str(event.id), told, account_id))
+            found.append(Alert(kind, name, str(event.id), message, account_id))
     return found

@@ -55,7 +55,7 @@ class Alert:
     """Distinguishes it from other alerts of the same kind and subject."""
     text: str
     account_id: int | None = None
-    """The account whose holder is told, too."""
+    """The account whose holder gets the alert, too."""
     state: AlertState = "raised"
 
     @property

@@ -34,7 +34,7 @@ class Alerts:
 
     @property
     def channels(self) -> tuple[Literal["webhook", "command"], ...]:
-        """The ways to the operator."""
+        """The operator's channels that are configured."""
         found: tuple[Literal["webhook", "command"], ...] = ()
         if self.webhook:
             found += ("webhook",)
@@ -77,7 +77,7 @@ def find_literals(table: Mapping[str, object]) -> list[str]:
     """Return the keys whose secrets are written out in the file."""
     hook, secret, words = map(table.get, ("webhook", "webhook_secret", "command"))
     shown = {
-        # Many such addresses are the secret.
+        # Many addresses of webhooks are secrets themselves.
         "webhook": is_literal(hook) and (urlsplit(hook).query or looks_secret(hook)),
         "webhook_secret": is_literal(secret),
         "command": isinstance(words, list) and any(map(looks_secret, words)),

@@ -57,14 +57,14 @@ class Watch:
         self._told_changes: dict[AlertKind, int] = {}
         """The last event of each kind that raised an alert."""
         self._outage: asyncio.Task[None] | None = None
-        """Tells that the ledger cannot be written, as long as it cannot."""
+        """The task that sends the alert of an outage of the ledger, as long as that lasts."""
         self._outage_began_ms = 0
         self._node = fields.name_node(self._location)
         """The name of this process if others may serve from the same ledger: each reports its own
         outage."""
         self._by_node = f" by {self._node}" if self._node else ""
         self._outage_alerts: Alerts | None = None
-        """The channels that it was sent to."""
+        """The settings by which that alert was sent, with its channels."""
         self._is_failing = False
 
     async def run(self) -> None:
@@ -140,7 +140,7 @@ class Watch:
         return frozenset(found)
 
     def _tell_outage(self, alerts: Alerts) -> None:
-        """Tell without the ledger, which cannot queue this; anew if a reload changed who is told."""
+        """Send the alert of an outage, which the ledger cannot queue; again if the settings changed."""
         if self._outage is None:
             self._outage_began_ms = unix_ms()
         elif alerts == self._outage_alerts:

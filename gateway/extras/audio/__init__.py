@@ -6,9 +6,9 @@ speech       OpenAI's API of speech, and the embedded provider's silence
 transcripts  OpenAI's API of transcripts, and what the embedded provider states of a recording
 recordings   how long a recording may be
 forms        forms with a file, read piece by piece
-sent_forms   the forms that upstreams get
+sent_forms   the forms that are sent to upstreams
 uploads      bodies that are forms; their file is kept in memory or on disk
-settings     its key in the table [server] of gateway.toml
+settings     the key of this extra in the table [server] of gateway.toml
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ SPEECH: Final = {
 TRANSCRIPTS: Final = {
     # ElevenLabs and Deepgram charge for each channel.
     **make_rows(("multichannel", "use_multi_channel")),
-    **make_rows(BAGS),  # in a form, nothing says what is in them
+    **make_rows(BAGS),  # in a form these are strings, so their members cannot be checked
     **make_rows((*_MORE_CHOICES, "num_channels"), asks=asks_more),
 }
-"""The fields that make more of speech and of transcripts than is counted."""
+"""The fields that multiply speech and transcripts beyond what is counted."""
 
 _MAX_SECONDS = 14_400
-"""The default of the most seconds of a recording. Vendors take files of 25 MB, which are seldom longer."""
+"""The default for the most seconds of a recording. Vendors take files of 25 MB, which are rarely longer."""
 _KIND = Kind(
     (
         Pricing(frozenset({"minute"}), "second", _MAX_SECONDS, "minute", "transcript"),
@@ -76,7 +76,7 @@ def _find_formats() -> Formats:
     return Formats(services=(speech, Exchange(TranscriptsCaller(), TranscriptsUpstream())))
 
 
-def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - a call has its gateway
+def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - the handlers get the gateway with each call
     from gateway.api.routes import Endpoint
     from gateway.extension import find_formats
     from gateway.extras.audio.uploads import Disk, serve_form

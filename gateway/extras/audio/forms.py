@@ -1,4 +1,4 @@
-"""Forms with a file (multipart/form-data, RFC 7578) are read piece by piece."""
+"""Reads forms with a file (multipart/form-data, RFC 7578) piece by piece."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FILE: Final = "file"
 MAX_PARTS: Final = 64
 """Parts of a form. OpenAI's SDKs send some twenty at most."""
 MAX_HEAD_BYTES: Final = 1 << 10
-"""Bytes of the head of a part: a name, a file's name of 255 characters, a type."""
+"""Bytes of the head of a part: a field's name, a file's name of 255 characters and a type fit."""
 MAX_HEAD_ITEMS: Final = 8
 """Lines in the head of a part, and parameters in one of them. Clients send three."""
 MAX_FIELD_BYTES: Final = 3 << 20
 """Bytes of all fields together: samples of four speakers' voices, as base64, have two MiB."""
 MAX_DEAR_BYTES: Final = 256 << 10
-"""Bytes of all fields that are no plain ASCII, or are escaped in JSON: they take ten times as long, and a
-prompt has some thousand."""
+"""Bytes of all fields that are not ASCII or are escaped in JSON: these take ten times as long to process, and
+a prompt has some thousand bytes."""
 _BOUNDARY: Final = re.compile(
     r'multipart/form-data\b.*;\s*boundary=(?:"([^"]+)"|([^\s;,"]+))', re.IGNORECASE
 )
@@ -38,7 +38,7 @@ _ESCAPED: Final = re.compile(r'\\(["\\])')
 _TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(?:;[ -~]*)?", re.ASCII)
 _UNCODED: Final = frozenset({"7bit", "8bit", "binary"})
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\[\]-]{1,128}")
-"""The name of a field. A provider might read other names as a field that was checked."""
+"""Matches the name of a field. A provider might read other names as a field that is checked."""
 _TYPED: Final = "content-type"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _CHEAP: Final = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
@@ -81,7 +81,7 @@ class FormReader:
         self.field_bytes = 0
         self.file_name = ""
         self.content_type = ""
-        """The file's name and type; "" until its head was read."""
+        """The type of the file. It and `file_name` are "" until the head of the file was read."""
 
     def count_parts(self, data: bytes) -> int:
         """Return about how many parts begin in these bytes: each takes some µs to read."""
@@ -99,7 +99,7 @@ class FormReader:
         return b"".join(file)
 
     def find_text(self, name: str) -> str | None:
-        """Return a field's text, or its first; None while none has come whole."""
+        """Return the text of a field (the first, if it is repeated); None until it has arrived whole."""
         values = self._fields.get(name)
         return None if values is None else values[0].decode("utf-8", "replace")
 
@@ -120,7 +120,7 @@ class FormReader:
         buffer, delimiter, begin = self._buffer, self._delimiter, self._at
         at = buffer.find(delimiter, begin)
         if at < 0:
-            # A boundary may have begun in the last bytes.
+            # The last bytes may be the beginning of a boundary.
             self._at = max(len(buffer) - len(delimiter) + 1, begin)
             self._take(buffer[begin : self._at], file)
             return False
@@ -148,7 +148,7 @@ class FormReader:
         self.field_bytes += len(content)
         if self.field_bytes > MAX_FIELD_BYTES:
             raise BodyTooLarge(f"The form's fields are larger than {MAX_FIELD_BYTES >> 20} MiB.")
-        # Counted piece by piece: one call for all would keep other threads waiting.
+        # These are counted piece by piece: one call for all bytes would block other threads.
         self._dear_bytes += len(content.translate(None, _CHEAP))
         if self._dear_bytes > MAX_DEAR_BYTES:
             raise BodyTooLarge(
@@ -213,26 +213,26 @@ def _read_part_head(head: bytes) -> _Part:
 
 
 def _read_lines(head: bytes) -> dict[str, str]:
-    """Read the parameters of a part, and its type."""
+    """Read the parameters and the type of a part from the lines of its head."""
     try:
         lines = head.decode().removeprefix("\r\n").split("\r\n", MAX_HEAD_ITEMS)
     except UnicodeDecodeError as error:
         raise _malformed("a part's head is not UTF-8") from error
     if len(lines) > MAX_HEAD_ITEMS:
         raise _malformed(f"the head of a part has more than {MAX_HEAD_ITEMS} lines")
-    told: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for line in lines:
         if _CONTROL.search(line):
             raise _malformed("a part's head has a control character")
         name, _, value = line.partition(":")
         name, value = name.lower(), value.strip()
         if name == "content-disposition" and (found := _DISPOSITION.fullmatch(value)):
-            _read_parameters(found[1], told)
+            _read_parameters(found[1], parameters)
         elif name == _TYPED and _TYPE.fullmatch(value):
-            told[_TYPED] = value
+            parameters[_TYPED] = value
         elif name == "content-transfer-encoding" and value.lower() not in _UNCODED:
             raise _malformed("a part is encoded; send it as it is")
-    return told
+    return parameters
 
 
 def _read_parameters(text: str, told: dict[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""A form is written anew for the upstream, and sent piece by piece.
+"""Writes a form anew for the upstream, and sends it piece by piece.
 
-It has our own names, order and boundary, so the provider can read only fields that `forms` checked.
+The gateway writes names, order and boundary, so the provider can read only fields that `forms` checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class File(Protocol):
     """The file's first bytes."""
 
     async def read(self, at: int, most: int) -> bytes:
-        """Return bytes from a position, at least one before the file's end."""
+        """Return up to `most` bytes from position `at`; at least one byte before the file's end."""
 
 
 class Form:
@@ -39,14 +39,14 @@ class Form:
     def __init__(self, data: bytes, upload: File) -> None:
         """`data`: the fields as JSON, each a text or an array of texts. The file comes last."""
         fields: Json = orjson.loads(data)
-        # Random per request: a caller who knew it could end the file and add fields.
+        # The boundary is random: a caller who knew it could end the file early and add fields.
         boundary = secrets.token_hex(16)
         parts = [
             f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
             for name, told in fields.items()
             for value in (told if isinstance(told, list) else [told])
         ]
-        # Escaped as httpx and browsers do.
+        # The name is escaped as httpx and browsers do.
         file_name = upload.name.replace("\\", "\\\\").replace('"', "%22")
         parts.append(
             f'--{boundary}\r\nContent-Disposition: form-data; name="{FILE}";'
@@ -66,7 +66,7 @@ class Form:
 
     async def read_pieces(self) -> AsyncIterator[bytes]:
         """Read the body from its beginning; only a piece of the file is in memory."""
-        # In pieces, too: one field may have some MiB.
+        # Fields are sent in pieces, too: one may have some MiB.
         for at in range(0, len(self._begin), PIECE_BYTES):
             yield self._begin[at : at + PIECE_BYTES]
         at = 0

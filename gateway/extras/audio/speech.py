@@ -24,11 +24,11 @@ from gateway.extras.audio import SPEECH
 from gateway.extras.services.upstream import ServiceUpstream
 
 _SAMPLES: Final = 8000
-"""Bytes of a second of the embedded provider's sound: a telephone's rate, one byte for each sample."""
+"""Bytes of a second of the embedded provider's sound: the rate of a telephone, with one byte per sample."""
 
 
 class SpeechCaller(Caller):
-    """A `Caller` of the speech API. Its replies are streams of bytes, in which no comment has a place."""
+    """A `Caller` of the speech API. Its replies are streams of bytes, which cannot contain comments."""
 
     name = "speech"
     path = "/audio/speech"
@@ -52,7 +52,7 @@ FIELDS: Final = make_fields({"model": fields.check_string, "input": _check_input
 
 
 class SpeechUpstream(ServiceUpstream, StreamingUpstream):
-    """An `Upstream` that reads a text aloud. JSON is read only for its error or its usage."""
+    """An `Upstream` that reads a text aloud. A JSON reply is read only for an error or a usage."""
 
     name = "speech"
     path = "/audio/speech"
@@ -60,7 +60,7 @@ class SpeechUpstream(ServiceUpstream, StreamingUpstream):
     multiplied = SPEECH
     makes_audio = True
 
-    def demonstrate(self, body: Json) -> Iterator[bytes]:  # noqa: ARG002 - WAV, whatever is asked for
+    def demonstrate(self, body: Json) -> Iterator[bytes]:  # noqa: ARG002 - always the same WAV
         return _make_silence()
 
     def ask(self, body: Json, target: Target) -> Json:
@@ -102,7 +102,7 @@ class AudioStream:
 
     @property
     def mid_event(self) -> bool:
-        """Audio has no place for an error: the connection is cut."""
+        """Always once audio has begun: it cannot contain an error event, so the connection is cut."""
         return self.begun
 
     @property
@@ -131,7 +131,7 @@ class AudioStream:
 
 
 def _make_silence() -> Iterator[bytes]:
-    """Make the embedded provider's answer, a second of silence, as a WAV file whatever format is asked for."""
+    """Make the embedded provider's reply, a second of silence: a WAV file, whatever format was requested."""
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, _SAMPLES, _SAMPLES, 1, 8)
     head = b"WAVE" + form + struct.pack("<4sI", b"data", _SAMPLES)
     yield struct.pack("<4sI", b"RIFF", len(head) + _SAMPLES) + head

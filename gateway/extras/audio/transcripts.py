@@ -1,8 +1,8 @@
 """OpenAI's API of transcripts, the text of a recording.
 
-A recording arrives as the file of a form. Its model is priced by the minute or by tokens. The charge is
-for the seconds or tokens that the provider reports. The hold, and the charge without a report, are for
-the seconds that the file may have. Replies and events pass unchanged.
+A recording arrives as the file of a form. A model is priced by the minute or by tokens. The charge is for
+the seconds or tokens that the provider reports. The hold, and the charge without a report, are for the
+possible length of the file. Replies and events pass unchanged.
 
 Errors and models are written as for chat.
 """
@@ -38,7 +38,7 @@ from gateway.extras.audio import TRANSCRIPTS, recordings
 from gateway.extras.services.upstream import LastEventStream, ServiceUpstream
 
 MAX_SECONDS: Final = 86_400
-"""The most seconds that a provider can report. More comes from a broken provider."""
+"""The most seconds that a provider can report, a day: a larger number is a broken report."""
 _TEXT_DONE: Final = "transcript.text.done"
 _DONE: Final = frozenset({_TEXT_DONE, "transcription.done"})
 """The types of the last event of a stream: OpenAI's, and Mistral's, after which no `[DONE]` comes."""
@@ -49,8 +49,8 @@ _ELSEWHERE: Final = frozenset(
     {"audio_url", "audio_urls", "cloud_storage_url", "file_id", "file_ids", "file_url", "file_urls"}
     | {"source_url", "url", "urls"}
 )
-"""Fields that make some providers fetch a recording elsewhere: from an address, so its size is unknown,
-or from the operator's own account."""
+"""Fields that make some providers fetch a recording from an address, so that its size is unknown, or from
+the operator's own account."""
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
@@ -168,7 +168,7 @@ _SECONDS: Final = ("seconds", "prompt_audio_seconds")
 
 
 def _report(usage: object, duration: object, expected: Expected) -> Reported:
-    """Report tokens or seconds, as the model is priced."""
+    """Report tokens or seconds, depending on how the model is priced."""
     told = usage if type(usage) is dict else {}
     seconds = next(filter(None, map(_read_seconds, (*map(told.get, _SECONDS), duration))), 0)
     if not expected.options.by_tokens:
@@ -184,23 +184,23 @@ def _report(usage: object, duration: object, expected: Expected) -> Reported:
 
 
 def _read_seconds(told: object) -> int:
-    """Read seconds, rounded up: a number, or a text from older servers; 0 if not reported."""
+    """Read seconds, rounded up, from a number or, as older servers send it, a string; 0 if not reported."""
     number = float(told) if type(told) is str and _NUMBER.fullmatch(told) else told
-    # Not isinstance, for which true is a number.
+    # Not isinstance: it takes `True` for an int.
     if (type(number) is float or type(number) is int) and 0 < number <= MAX_SECONDS:
         return math.ceil(number)
     return 0
 
 
 class TranscriptReader(EventReader):
-    """An `EventReader` of pieces of text. Only the body's end is terminal."""
+    """An `EventReader` of pieces of text. Only the end of the body ends the stream."""
 
     __slots__ = ("has_done", "is_done")
 
     def __init__(self) -> None:
         super().__init__()
         self.is_done = False
-        """The event with the whole text was read, which is the last."""
+        """The last event was read: the one with the whole text."""
         self.has_done = False
         """`[DONE]` was read."""
 
@@ -219,7 +219,7 @@ class TranscriptReader(EventReader):
             self.usage = body["usage"]
         return body
 
-    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - the usage is all
+    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - only the usage is needed
         """Read the end of an event too large to keep. Only the last can be: it has the whole text."""
         self.begun = self.is_done = True
         self.usage = usage or self.usage
@@ -254,7 +254,7 @@ class TranscriptStream(LastEventStream):
             if type(one) is dict
         ]
         self._passed_bytes += count_text(*pieces)
-        # What ends the stream or counts is read each time.
+        # Events that end the stream or have a usage are read each time.
         if not (is_segment or self._reader.finished) and body.get("usage") is None:
             self._learn_from(block, body)
         return self._rename(block, body)
@@ -280,7 +280,7 @@ class TranscriptStream(LastEventStream):
 
 
 def _make_transcript(body: Json) -> Iterator[bytes]:
-    """Make the embedded provider's reply, or its stream: it states which recording arrived."""
+    """Make the embedded provider's reply or stream, which describes the recording."""
     from gateway.upstream.demo import TOKEN  # only where there is such a provider
 
     upload = body["file"]

@@ -1,8 +1,8 @@
 """Forms with a file, read as they arrive. A small file is kept in memory, a larger one on disk.
 
-The file on disk has no name, so nothing is left of it once the request or the process has ended. It can
-be read again for each route. Accounts share the room on disk like that in memory. The ledger is on the
-same disk, so files stop while little of it is free.
+The file on disk has no name, so it is gone once the request or the process has ended. It can be read again
+for each route. Accounts share the space on disk as they share memory. The ledger is on the same disk, so
+files are refused while little space is free.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from gateway.extras.audio.settings import Server
 log = logging.getLogger("gateway.uploads")
 
 MEMORY_BYTES: Final = 256 << 10
-"""Bytes of a file in memory at once: a whole small file, or the part that waits for the disk."""
+"""Bytes of a file in memory at once: a whole small file, or the part not written to disk yet."""
 HEAD_BYTES: Final = 64
-"""Bytes of a file that tell its format: the heads of all formats that are measured fit into them."""
+"""Bytes at the beginning of a file that tell its format: the heads of all measured formats fit."""
 FREE_BYTES: Final = 512 << 20
 """Bytes that files leave free on their disk: the ledger grows there, too."""
 LOOP_PARTS: Final = 16
@@ -48,7 +48,7 @@ LOOP_PARTS: Final = 16
 LOOP_FIELD_BYTES: Final = 64 << 10
 """Bytes of fields that are written as JSON on the event loop, whatever they contain: they take 1 ms."""
 WARN_SECONDS: Final = 60.0
-"""The pause between two lines of the log about a full disk: many uploads may find it full."""
+"""Seconds between two log lines about a full disk: many uploads may find it full."""
 Result = TypeVar("Result")
 
 
@@ -66,7 +66,7 @@ class Disk:
     )
     """Reads and writes the files, one after the other."""
     warned: float = -math.inf
-    """When it was last told that there is no room, in the loop's time."""
+    """When the log last told that there is no space, in the loop's time."""
 
     def close(self) -> None:
         self.thread.shutdown(wait=False)
@@ -87,8 +87,8 @@ async def serve_form(disk: Disk, http: web.Request, call: Call) -> web.StreamRes
 async def read_form(kept: KeptFile, http: web.Request, call: Call) -> bytes:
     """Read the form; its file is the call's `upload`. Return its fields as JSON.
 
-    Raises as `read_body`, and as soon as the form names its model as `find_model`: of a file that comes
-    before that, no more is kept than the account's share of the disk.
+    Raises as `read_body` and, as soon as the form names its model, as `find_model`. A file that comes before
+    the model's name is limited by the account's share of the disk.
     """
     check_encoding(http.headers)
     form = FormReader(http.headers.get(hdrs.CONTENT_TYPE, ""))
@@ -116,7 +116,7 @@ async def read_form(kept: KeptFile, http: web.Request, call: Call) -> bytes:
 
 
 class KeptFile:
-    """An `Upload`. What adds to it raises Overloaded and RateLimited while the disk has no room."""
+    """An `Upload`. `add` and `finish` raise Overloaded and RateLimited while the disk has no space."""
 
     __slots__ = (
         "_account", "_disk", "_disk_bytes", "_file", "_folder", "_most_bytes", "_pieces", "_waiting_bytes",
@@ -124,7 +124,7 @@ class KeptFile:
     )  # fmt: skip
 
     def __init__(self, folder: Path, disk: Disk, account: int, most_bytes: int) -> None:
-        """Keep an account's file in a folder if that can be written; all files have at most so many bytes."""
+        """Keep an account's file, in `folder` if that is writable. `most_bytes` limits all files together."""
         self.name = self.content_type = ""
         self.size = 0
         self.head = b""
@@ -178,7 +178,7 @@ class KeptFile:
         self._pieces = []
         if self.is_on_disk:
             self._disk.thread.submit(self._close)
-            # Free space is looked at in the same thread, so the file is gone by then.
+            # Free space is measured in the same thread, so the file is gone by then.
             self._count(-self._disk_bytes)
 
     async def _write(self) -> None:
@@ -206,7 +206,7 @@ class KeptFile:
         room = free_bytes - disk.waiting_bytes - FREE_BYTES
         if room < size:
             raise OSError(errno.ENOSPC, f"less than {FREE_BYTES >> 20} MiB would stay free")
-        # Shared is what there is: on a small disk one account must not take it all.
+        # Accounts share the space that exists: on a small disk one must not take it all.
         budget = min(self._most_bytes, disk.used_bytes + room)
         own, mine = disk.shares.get(self._account, 0) + size, self._disk_bytes + size
         used, accounts = disk.used_bytes + size, len({*disk.shares, self._account})
@@ -217,15 +217,15 @@ class KeptFile:
         disk.used_bytes += size
         self._disk_bytes += size
         disk.shares[account] = disk.shares.get(account, 0) + size
-        # Accounts without files must not lower the equal part of the others.
+        # Accounts without files are removed, so that they do not reduce the shares of others.
         if not disk.shares[account]:
             del disk.shares[account]
 
     def _find_free(self) -> int:
         # The file is opened in the thread, so that a cancelled task cannot lose it.
         self._file = self._file or _open(self._folder)
-        told = os.fstatvfs(self._file.fileno())
-        return told.f_bavail * told.f_frsize
+        status = os.fstatvfs(self._file.fileno())
+        return status.f_bavail * status.f_frsize
 
     def _store(self, data: bytes) -> None:
         assert self._file is not None

@@ -61,7 +61,7 @@ def _measure_luminance(colour: Colour) -> float:
 
 
 def shade(accent: Colour, theme: Theme) -> tuple[Colour, Colour]:
-    """Return the shade of an accent in a theme, and the tint behind what is chosen or told."""
+    """Return the shade of an accent in a theme, and the tint behind chosen items and notices."""
     tints = (_mix(theme.surfaces[0], accent, step) for step in range(theme.tint, -1, -1))
     tint = next(one for one in tints if _is_readable(theme.dim, [one]))
     shades = (_mix(accent, theme.end, step) for step in range(STEPS + 1))

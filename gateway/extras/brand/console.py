@@ -1,7 +1,7 @@
 """The console's page with the gateway's name, and the two files that its look adds.
 
-They are served to everybody, as the sign-in has them, too. A reload of gateway.toml changes them: each is written by
-the settings as it is asked for.
+They are served to everybody, because the sign-in page has them, too. Each is written from the settings at
+each request, so a reload of gateway.toml changes it.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Brand:
 
 
 def finish(table: ReadTable) -> Mapping[str, object]:
-    """Read the logo's file, but for commands that read no secrets: they may run as somebody else."""
+    """Read the logo's file, except in commands that read no secrets: they may run as another user."""
     logo, path = None, table.values["logo"]
     if path is not None and table.look_up is not None:
         try:

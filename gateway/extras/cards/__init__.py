@@ -14,10 +14,10 @@ times are neither looked up nor compared with their entries by an audit; what wa
     stripe_objects  what Stripe's objects say, each value checked
     cashier   opens the pages, brings orders to what the provider says, looks open orders up
 
-Who owns the truth: the order says for whom and how much, the provider whether it was paid, and the
-books whether that was credited. An order is a row before the provider is asked, and the page's address
-is told only once its id is kept; so whoever can pay can be looked up. What the provider tells comes late,
-twice, in any order or never, and `book` makes the same of it.
+Each fact has one source: the order says for whom and how much, the provider whether it was paid, and the
+books whether it was credited. An order is stored before the provider is asked, and a page's address is
+shown only after the page's id is stored, so each page that can be paid can be looked up. The provider's
+messages may come late, twice, in any order or never; `book` comes to the same result.
 """
 
 from __future__ import annotations

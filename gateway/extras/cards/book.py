@@ -92,7 +92,7 @@ class OrderBook(Part):
             return self.read(order_id)
 
     def end(self, order_id: str, state: OrderState, words: str) -> OrderView:
-        """End an order of which nothing was paid; one that has ended stays as it is."""
+        """End an order that was not paid; an order that has ended stays as it is."""
         with self._database.changing():
             order = self.read(order_id)
             if order.state == "made":
@@ -100,9 +100,9 @@ class OrderBook(Part):
             return self.read(order_id)
 
     def settle(self, payment: Payment) -> str | None:
-        """Bring the order to what its provider says, once; return why that is refused, or None.
+        """Bring the order to the state that its provider reports; return why that is refused, or None.
 
-        A refusal is an event, which stays: so it is returned, as an error would undo it. Raises
+        A refusal is stored as an event. It is returned, because an error would roll the event back. Raises
         NotFound if no order has the payment page.
         """
         with self._database.changing():
@@ -147,7 +147,7 @@ class OrderBook(Part):
             return None
 
     def find_untold(self, reversals: Sequence[Reversal]) -> list[Reversal]:
-        """Return those of which there is more to keep than is kept."""
+        """Return those that have an amount, a failure or a fee that is not stored yet."""
         ids = orjson.dumps([one.id for one in reversals]).decode()
         fee_ids = orjson.dumps([fee.id for one in reversals for fee in one.fees]).decode()
         with self._database.snapshot():
@@ -227,8 +227,8 @@ class OrderBook(Part):
         """Post the difference between the amount taken back so far and the amount due."""
         reversals = self._database.read_one(_SQL["sum reversals"], (order.id,))
         disputed, refunded, failed, told = map(int, reversals)
-        # What is told of a charge has the refunds that failed later, and may be older than others. It is
-        # what lived at some moment, so less all that failed it is never above the truth. It helps where
+        # A charge's total of refunds includes those that failed later, and may be older than other messages.
+        # It was right at some moment, so less all failed refunds it is never above the truth. It helps where
         # a refund's own message is missing.
         taken_nano = disputed + max(refunded, told - failed)
         if taken_nano == order.taken_nano:
@@ -275,7 +275,7 @@ class OrderBook(Part):
         self._database.note(action, account=order.account, target=order.id, detail=detail)
 
     def _find(self, sql: str, id_: str, order_id: str | None) -> OrderView | None:
-        """Find an order by what its provider calls it, or else by the id that the provider was told."""
+        """Find an order by the provider's id, or else by the order's id that was sent to the provider."""
         row = self._database.read_one(sql, (id_,))
         if row is None and order_id is not None:
             row = self._database.read_one(_ONE, (order_id,))

@@ -33,15 +33,15 @@ AT_ONCE: Final = 4
 LOOK_SECONDS: Final = 600.0
 """The pause between two looks at the provider; each open order takes a request to it."""
 FEES_MS: Final = DAY_MS + DAY_MS // 12
-"""How long an unknown fee is looked up, but for the first time: Stripe tells it a moment after the
-payment."""
+"""How far back unknown fees are looked up, except at the first look, which goes back `OPEN_MS`: Stripe knows
+a fee a moment after the payment."""
 LOOK_UPS: Final = 30
 """Look-ups a minute that an account's holder can cause: by waiting on the page, reloading it, or opening
 receipts."""
 
 
 class Cashier:
-    """Takes payments by card. The console finds it as what this extra offers."""
+    """Takes payments by card. The console finds it by `Gateway.find_offers`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Cashier:
     ) -> None:
         self.provider = provider
         self.offer = offer
-        """Says in the reply of `GET /billing` what can be paid."""
+        """Members of the reply to `GET /billing`: the currency and the amounts that can be paid."""
         self.find_problem = find_problem
         """Says why an amount cannot be paid; None if it can."""
         self._books_thread = books_thread
@@ -68,7 +68,7 @@ class Cashier:
     async def open_page(
         self, order: OrderView, product: str, billing_url: str, actor: Actor
     ) -> str:
-        """Return the address of the order's payment page, whose id is kept by then.
+        """Return the address of the order's payment page, after its id is stored.
 
         Raises ConsoleError.
         """
@@ -91,13 +91,13 @@ class Cashier:
         kept = await self._books_thread.run(
             actor, lambda books: OrderBook(books).save_page(order.id, session_id)
         )
-        # The provider finds a page again for a day. A second one could be paid, and not be credited.
+        # For a day the provider returns the same page. A second page could be paid and not be credited.
         if kept.session_id != session_id:
             raise _refuse_ended()
         return url
 
     async def look_up(self, order: OrderView, actor: Actor) -> None:
-        """Bring an open order to what its provider says, unless that cannot be known just now."""
+        """Bring an open order to its provider's state, unless the provider cannot be asked just now."""
         if order.state != "made" or order.session_id is None or self._look_ups.take(order.account):
             return
         try:
@@ -147,7 +147,7 @@ class Cashier:
         return None
 
     async def run(self) -> None:
-        """Look up what no message may have told, again and again, until cancelled."""
+        """Look up what a missing message may have reported, again and again, until cancelled."""
         while True:
             for look in (self.look_all_up, self.look_back, self.find_fees):
                 try:
@@ -160,7 +160,7 @@ class Cashier:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look_all_up(self, kept_ms: int = OPEN_MS) -> None:
-        """Look up the open orders of so long. Raises ProviderUnavailable, LedgerError."""
+        """Look up the open orders of the last `kept_ms`. Raises ProviderUnavailable, LedgerError."""
 
         def read(books: Books) -> tuple[int, list[OrderView]]:
             now_ms = books.clock()
@@ -177,10 +177,10 @@ class Cashier:
                 self._warn("%s cannot be looked up: %s", order.id, error)
 
     async def look_back(self) -> None:
-        """Apply the refunds and disputes of which no message came, or none was taken.
+        """Apply the refunds and disputes whose messages did not come or were refused.
 
-        A list that cannot be read, for want of a right, does not hide the others. Raises
-        ProviderUnavailable, LedgerError.
+        A list that the key has no right to read does not hide the others. Raises ProviderUnavailable,
+        LedgerError.
         """
 
         def read(books: Books) -> tuple[int, list[OrderView]]:
@@ -215,7 +215,7 @@ class Cashier:
             else:
                 reversals.append(one)
         for reversal in await self._books_thread.run(SYSTEM, partial(_find_untold, reversals)):
-            # Of another shop of the same account, for example. Each takes a request to say so.
+            # It may be of another shop with the same account. To find that out takes a request each time.
             if reversal in self._refused:
                 refused.add(reversal)
                 continue
@@ -228,10 +228,10 @@ class Cashier:
                 self._refused.add(reversal)
 
     async def find_fees(self) -> None:
-        """Ask for the fees of late payments, at first of earlier ones, too. Raises ProviderUnavailable, LedgerError.
+        """Ask for the unknown fees of the last payments, at the first look of earlier ones, too.
 
         It ends at the first refusal: a key may have no right to read fees. The latest come first, so one
-        payment cannot block later ones.
+        payment cannot block later ones. Raises ProviderUnavailable, LedgerError.
         """
         orders = await self._books_thread.run(
             SYSTEM, lambda books: OrderBook(books).read_without_fee(books.clock() - self._fees_ms)
@@ -270,7 +270,7 @@ class Cashier:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     async def _ask_now(self, function: Callable[[], T]) -> T:
-        """Ask for somebody who waits. Raises ConsoleError if the provider does not answer."""
+        """Ask the provider while a person waits. Raises ConsoleError if it does not answer."""
         try:
             return await self._ask(function)
         except ProviderUnavailable as error:

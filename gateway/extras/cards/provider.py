@@ -31,7 +31,7 @@ class PaymentProvider(Protocol):
     """
 
     name: str
-    """Stands in events as the one who acts."""
+    """The actor in events."""
 
     def make_page(self, order: OrderView, product: str, billing_url: str) -> tuple[str, str]:
         """Make the order's payment page, or find it again; return its id and its address. `product` is what is sold.
@@ -49,17 +49,17 @@ class PaymentProvider(Protocol):
         """Return the provider's fee for a payment; None if it is not known yet."""
 
     def find_reversals(self, now_ms: int) -> Mapping[str, Iterator[list[Reversal | BadMessage]]]:
-        """Return lists by their names: what was reversed in the last weeks, as it is now, in pages.
+        """Return lists by name, each in pages: refunds and disputes of the last weeks, as they are now.
 
-        The whole of the weeks each time, as a refund may fail and a dispute end long after it began.
-        An error stands for one that cannot be read.
+        Each call returns all of those weeks, because a refund may fail, and a dispute end, long after it
+        began. A `BadMessage` stands for an object that cannot be read.
         """
 
     def find_receipt(self, session_id: str) -> str | None:
         """Return the address of the receipt; None if there is none yet."""
 
     def find_url(self, order: OrderView) -> str | None:
-        """Return the address at which operators see an order's payment; asks nobody."""
+        """Return the address at which operators see an order's payment; sends no request."""
 
     def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
         """Read a message whose signature is right; None if it is about something else.

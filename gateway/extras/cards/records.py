@@ -26,7 +26,7 @@ class OrderView:
     currency: str
     state: OrderState
     session_id: str | None
-    """The payment page; None until the provider has told it."""
+    """The id of the payment page; None until it is known."""
     payment_id: str | None
     taken_nano: int
     """The amount that refunds and disputes took back."""
@@ -34,7 +34,7 @@ class OrderView:
     changed_ms: int
     """The time of the state's last change."""
     entry_id: int | None
-    """The credit."""
+    """The id of the entry that credits it."""
     fee_nano: int | None
     """The provider's fee; None if it is unknown or not in one currency."""
     fee_currency: str | None

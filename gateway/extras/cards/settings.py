@@ -28,7 +28,7 @@ _NO_DECIMALS: Final = re.compile(
 )
 _THREE_DECIMALS: Final = re.compile("BHD|JOD|KWD|OMR|TND", re.IGNORECASE)
 _WHOLE: Final = re.compile("ISK|UGX", re.IGNORECASE)
-"""Counted in hundredths, of which there may be none."""
+"""Currencies that Stripe counts in hundredths, but takes in whole units only."""
 _payment = read.nano_units(1_000_000)  # Stripe takes less
 
 
@@ -70,7 +70,7 @@ def name_product(config: Config) -> str:
 
 
 def find_minor_nano(currency: str) -> int:
-    """Return the nano-units of what Stripe counts a currency in: a cent, a yen, a fils."""
+    """Return the nano-units of the unit in which Stripe counts a currency: a cent, a yen, a fils."""
     if _NO_DECIMALS.fullmatch(currency):
         return NANO
     return NANO // (1000 if _THREE_DECIMALS.fullmatch(currency) else 100)
@@ -80,7 +80,7 @@ def find_step_nano(currency: str) -> int:
     """Return the nano-units that every amount must be a multiple of."""
     if _NO_DECIMALS.fullmatch(currency) or _WHOLE.fullmatch(currency):
         return NANO
-    return NANO // 100  # also of thousandths, whose last digit has to be 0
+    return NANO // 100  # also where Stripe counts thousandths: the last digit has to be 0
 
 
 def finish(table: ReadTable) -> Mapping[str, object]:

@@ -75,7 +75,7 @@ class Stripe:
         )
 
     def make_page(self, order: OrderView, product: str, billing_url: str) -> tuple[str, str]:
-        told = {"order": order.id}
+        metadata = {"order": order.id}
         price = {
             "currency": order.currency.lower(),
             "unit_amount": order.amount_nano // find_minor_nano(order.currency),
@@ -85,9 +85,9 @@ class Stripe:
             "mode": "payment",
             "line_items": [{"quantity": 1, "price_data": price}],
             "client_reference_id": order.id,
-            "metadata": told,
-            # Refunds name the payment, and its charge has these.
-            "payment_intent_data": {"metadata": told},
+            "metadata": metadata,
+            # Refunds name the payment, and its charge has this metadata.
+            "payment_intent_data": {"metadata": metadata},
             "invoice_creation": {"enabled": True},
             # The session is to be in the order's currency, whatever the card's is.
             "adaptive_pricing": {"enabled": False},
@@ -147,7 +147,7 @@ class Stripe:
             stripe.WebhookSignature.verify_header(
                 body, signature, self._webhook_secret, TOLERANCE_SECONDS
             )
-        # Whatever else a header leads to that Stripe did not send.
+        # The package raises the last two for some headers that Stripe did not send.
         except (stripe.StripeError, ValueError, TypeError) as error:
             raise BadSignature from error
         try:
@@ -157,7 +157,7 @@ class Stripe:
         if not isinstance(event, dict):
             raise BadMessage("it is no object")
         read = READERS.get(need_word(event, "type"))
-        # Connected accounts make sessions of their own, for any order, and are paid for them.
+        # Connected accounts can make sessions that name any order, and get the money themselves.
         if read is None or event.get("account"):
             return None
         thing = read_object(read_object(event, "data") or {}, "object")

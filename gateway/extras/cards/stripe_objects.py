@@ -1,7 +1,7 @@
-"""Stripe's objects are read as payments, reversals and fees, and each value is checked.
+"""Read Stripe's objects as payments, reversals and fees. Each value is checked.
 
-Amounts are counted in a currency's smallest unit there, see `settings`. An endpoint has to be told
-of the events in `READERS`.
+Stripe counts amounts in a currency's smallest unit, see `settings`. The endpoint at Stripe must subscribe to
+the events in `READERS`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Reader = Callable[[Object], Payment | Reversal | None]
 
 
 def read_page(session: Object, state: PageState = "open") -> Payment:
-    """Read a session; `state` is what it is in if nothing was paid."""
+    """Read a session; `state` is its state if it is neither paid nor expired."""
     if _read_word(session, "payment_status") == "paid":
         state = "paid"
     elif _read_word(session, "status") == "expired":
         state = "expired"
     return Payment(
         need_word(session, "id"),
-        # Whoever opens a payment link can choose its `client_reference_id`, and no metadata.
+        # Whoever opens a payment link can choose its `client_reference_id`, but not its metadata.
         _read_order_id(session),
         state,
         *_read_amount(session, "amount_total"),
@@ -141,13 +141,13 @@ def need_word(thing: Object, name: str) -> str:
 
 
 def _read_id(thing: Object, name: str) -> str:
-    """Return the id of what may be there as a whole; "" if it is not there."""
+    """Return the id of a member that is an id or a whole object; "" if it is absent."""
     value = thing.get(name)
     return need_word(value, "id") if isinstance(value, dict) else _read_word(thing, name) or ""
 
 
 def _read_order_id(thing: Object) -> str | None:
-    """Return the id of an order, unless the metadata are of somebody else, who may write anything."""
+    """Return the order's id in the metadata; None if it is no valid id, as others may write any metadata."""
     value = (read_object(thing, "metadata") or {}).get("order")
     return value if isinstance(value, str) and _WORD.fullmatch(value) else None
 
@@ -171,7 +171,7 @@ def read_objects(thing: Object, name: str) -> Iterator[Object]:
 
 
 def check_url(value: object) -> str:
-    """Return an address to which people are sent, so it becomes a header."""
+    """Check an address to which people are redirected, as it becomes a header."""
     if not isinstance(value, str) or not _URL.fullmatch(value):
         raise BadMessage("an address in it is none")
     return value
@@ -197,4 +197,4 @@ READERS: Final[Mapping[str, Reader]] = {
         read_dispute,
     ),
 }
-"""The events that an endpoint has to be sent."""
+"""Readers by the type of event."""

@@ -1,8 +1,8 @@
 """`POST /webhooks/stripe`, by which Stripe tells what was paid; adds all of cards to the application.
 
 The webhook has no session, no cookie and no rule of origins: the signature is all that counts, and it
-is checked first. The reply leaves only once what was told is committed. Whatever cannot be credited is
-answered by 5xx, so that Stripe tells it again and the operator sees it there.
+is checked first. The reply leaves only once the message's result is committed. Payments that cannot be
+credited are answered by 5xx, so that Stripe sends the message again and the operator sees it there.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _add_webhook(gateway: Gateway, cashier: Cashier, app: web.Application) -> No
 
 
 class Arrivals:
-    """Reads bodies of which nobody knows yet whether they are signed.
+    """Reads bodies before their signatures can be checked.
 
     A new body is always let in. If that makes too many of its address, or of all, the oldest body of
     that address, or of the address that has most, is dropped. A message of Stripe's is here within a
@@ -153,15 +153,15 @@ class Webhook:
         address = call.visit["address"]
         network = network_of(address)
         body = await self._arrivals.read(http, network)
-        told = self._read(body, http.headers.get(SIGNATURE, ""), network)
+        message = self._read(body, http.headers.get(SIGNATURE, ""), network)
         note_known(http)
         # Strangers get no further, so they can use up nothing of what follows.
         if self._under_way >= AT_ONCE:
             raise unavailable("Too many messages at once.")
         self._under_way += 1
         try:
-            if told is not None:
-                await self._cashier.settle(told, Actor(self._cashier.provider.name, address))
+            if message is not None:
+                await self._cashier.settle(message, Actor(self._cashier.provider.name, address))
         finally:
             self._under_way -= 1
 

@@ -7,8 +7,8 @@ entries, which stay. Credit is given by the operator then, or bought by card.
     book       make codes, and redeem one that somebody typed; the table `codes`, see `tables.sql`;
                `proof.sql` has the checks of an audit
     verbs      `code make`, `code list`, `code void`
-    console    where the console is: operators make, list and void codes, holders redeem them; a search for
-               codes by what is not secret, where the console has one
+    console    where the console is: operators make, list and void codes, holders redeem them; where the
+               extra `finder` is, a search for codes by their parts that are not secret
     static     the console's page of codes, and the form on its page Billing
 """
 

@@ -57,7 +57,7 @@ class CodeBook(Part):
     def read_page(
         self, status: CodeStatus | None, batch: str | None, after: str | None, limit: int | None
     ) -> tuple[int, list[CodeView]]:
-        """Return how many match, and those behind the id `after`, newest first; None: no limit."""
+        """Return the number of codes that match, and those behind the id `after`, the newest first."""
         where = {"now": self._database.clock(), "batch": batch}
         condition = " WHERE" + _CONDITIONS[status] + _IN_BATCH
         page = {**where, "after": after, "limit": MAX_ROWS if limit is None else limit}
@@ -68,7 +68,7 @@ class CodeBook(Part):
     def search(self, text: str, limit: int) -> list[CodeView]:
         """Return codes by their last characters, or by a part of their batch or note, newest first.
 
-        Of a whole code the last characters are looked for, of other longer texts none: they end by chance.
+        A whole code is searched by its last characters. Other long texts are not, as they end so by chance.
         """
         part = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         code = typed.read_code(text)

@@ -80,7 +80,7 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
         code = fields.need_text("code")
     account = request.account
     tries = request.console.find_tries("codes", REDEEM_TRIES, TRIES_SECONDS)
-    # Counted before the order is made; otherwise many simultaneous tries would all pass.
+    # Counted before the code is looked up; otherwise many simultaneous tries would all pass.
     if wait_seconds := tries.take(account.id):
         message = f"You tried too many wrong codes. Try again in {-(-wait_seconds // 60)} minutes."
         raise too_many_tries(wait_seconds, message)

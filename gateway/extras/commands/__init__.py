@@ -1,10 +1,10 @@
-"""Operators' commands, run without a shell or secrets: that which gets alerts, and those that print keys.
+"""Runs operators' commands, without a shell or the gateway's secrets: for alerts, and to print keys.
 
-Without it no command is run, and as process 1 of a container the gateway reaps no orphans, which commands
-leave behind.
+Without this extra no command is run, and the gateway, as process 1 of a container, does not reap the orphans
+that commands leave behind.
 
-running  runs a command, within a limit of time and of output
-orphans  reaps what nobody waits for, as process 1 of a container
+running  runs a command with limits on time and output
+orphans  reaps processes that nobody waits for, as process 1 of a container
 """
 
 from __future__ import annotations

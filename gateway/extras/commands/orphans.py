@@ -1,8 +1,8 @@
-"""Reap orphans where the gateway is process 1, as in a container: nobody else waits for them there.
+"""Reaps orphans if the gateway is process 1, as in a container, where nobody else waits for them.
 
-A command that prints a key may leave a child behind, which becomes a child of process 1 when the command
-ends, and a zombie when it ends itself. Children that this process made are waited for by those who made
-them, at once: a zombie that two looks find is nobody's.
+A command that prints a key may leave a child behind. That becomes a child of process 1 when the command ends,
+and a zombie when it ends itself. Code of this process that starts a child waits for it at once. So a zombie
+that is found in two checks in a row is an orphan.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.base.turns import spawn
 INIT: Final = 1
 """The process that gets the orphans of its container."""
 LOOK_SECONDS: Final = 2.0
-"""The pause between two looks; a child of ours is waited for within milliseconds of its end."""
+"""Seconds between two checks: a child that this process started is reaped within milliseconds of its end."""
 _ANY_ENDED: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
@@ -37,7 +37,7 @@ async def run() -> AsyncIterator[None]:
 
 
 async def reap() -> None:
-    """Reap what nobody waits for, until cancelled."""
+    """Reap orphans until cancelled."""
     seen: set[int] = set()
     while True:
         await asyncio.sleep(LOOK_SECONDS)
@@ -45,10 +45,10 @@ async def reap() -> None:
 
 
 def reap_seen(seen: set[int]) -> set[int]:
-    """Reap the zombies that the last look has seen; return those that are seen for the first time."""
+    """Reap the zombies that the last check found, too; return those found for the first time."""
     zombies = find_zombies()
     for pid in zombies & seen:
-        with suppress(ChildProcessError):  # whoever made it was very late
+        with suppress(ChildProcessError):  # its own code has waited for it after all
             os.waitpid(pid, os.WNOHANG)
     return zombies - seen
 
@@ -56,7 +56,7 @@ def reap_seen(seen: set[int]) -> set[int]:
 def find_zombies() -> set[int]:
     """Return this process's children that have ended and were not waited for."""
     try:
-        if os.waitid(os.P_ALL, 0, _ANY_ENDED) is None:  # one call, and most often the only one
+        if os.waitid(os.P_ALL, 0, _ANY_ENDED) is None:  # usually no child has ended
             return set()
     except ChildProcessError:  # there are no children
         return set()
@@ -71,6 +71,6 @@ def _read_state(process: Path) -> tuple[str, str] | None:
         status = (process / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name stands in parentheses, and may have some of its own.
+    # The name is in parentheses, and may itself contain some.
     state, parent, *_ = status.rpartition(")")[2].split()
     return state, parent

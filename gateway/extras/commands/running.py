@@ -1,4 +1,4 @@
-"""Operators' commands, run without a shell or secrets, within a limit of time and of output."""
+"""Runs operators' commands without a shell or the gateway's secrets, with limits on time and output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PASSED: Final = re.compile(
     "PATH|HOME|LANG|LANGUAGE|LC_[A-Z]+|TZ|SSL_CERT_(?:FILE|DIR)"
     "|(?:http|https|ftp|all|no)_proxy|(?:HTTP|HTTPS|FTP|ALL|NO)_PROXY"
 )
-"""Variables that each command gets: programs need them, and the gateway's keys are in none of them."""
+"""Matches variables that each command gets: programs need them, and none has one of the gateway's keys."""
 
 
 class CommandFailed(Exception):
@@ -36,7 +36,7 @@ async def run_command(
 ) -> bytes:
     """Run a command in a folder and return its output. The command has to exit with 0.
 
-    Of the environment, which has the gateway's secrets, it gets what is in `_PASSED` and `variables`.
+    The environment has the gateway's secrets. A command gets only variables in `_PASSED` and `variables`.
 
     With `max_output` 0 the output is not read. stderr is never read, as it may contain secrets. Raises
     CommandFailed.
@@ -53,7 +53,7 @@ async def run_command(
         # Children may outlive the command; killing the group ends them, too.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # Until then the killed process stays as a zombie, also if its task is cancelled once more.
+        # Without this wait, the killed process would stay as a zombie if the task is cancelled again.
         while process.returncode is None:
             with suppress(asyncio.CancelledError):
                 await process.wait()
@@ -66,7 +66,7 @@ async def run_command(
 
 
 def pick_variables(environ: Mapping[str, str], variables: Collection[str]) -> dict[str, str]:
-    """Return the variables that a command gets which asks for these."""
+    """Return the environment of a command: the variables that each gets, and those that it asks for."""
     return {
         name: value
         for name, value in environ.items()
@@ -94,7 +94,7 @@ async def _start(
 
 
 async def _exchange(process: Process, given: bytes, max_output: int) -> bytes:
-    """Give a command its input and read its output. Raises CommandFailed for too much of it."""
+    """Send a command its input and read its output. Raises CommandFailed if there is too much output."""
     if process.stdout is None:
         # uvloop's error for a broken pipe: the command ended without reading.
         with suppress(RuntimeError):

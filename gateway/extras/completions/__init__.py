@@ -2,7 +2,7 @@
 
 Without it there are no models of `kind = "completion"`.
 
-dialect     the API: requests, replies, streams, and what the embedded provider answers
+dialect     the API: requests, replies, streams, and the embedded provider's reply
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 MULTIPLIED = other_inputs("prompt")
-"""The fields that make more of it than is counted."""
+"""The fields that multiply a completion beyond what is counted."""
 
 
 def _find_formats() -> Formats:

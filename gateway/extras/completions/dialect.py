@@ -35,7 +35,7 @@ from gateway.extras.services.inputs import read_inputs
 from gateway.extras.services.upstream import ServiceUpstream
 
 MAX_BEST_OF: Final = 20
-"""Texts generated to return the best of them. All are charged. OpenAI's own limit."""
+"""Texts that are generated to return the best of them, all charged: OpenAI's own limit."""
 
 
 class CompletionsCaller(Caller):
@@ -72,7 +72,7 @@ FIELDS: Final = TextFields(
         **CHECKS,
         "suffix": fields.check_string,
         "echo": fields.check_boolean,
-        "best_of": fields.check_integer(0, MAX_BEST_OF),  # OpenAI takes 0, as if it were missing
+        "best_of": fields.check_integer(0, MAX_BEST_OF),  # OpenAI treats 0 as missing
     },
     rows=MULTIPLIED,
 )
@@ -164,7 +164,7 @@ class CompletionStream(ChatStream):
 
     def _convert(self, block: bytes, chunk: Json) -> bytes:
         match chunk["choices"]:
-            # Usages have to be read each time.
+            # An event with a usage has to be read each time.
             case [{"text": str(text), "finish_reason": None} as choice] if (
                 text and chunk.get("usage") is None
             ):

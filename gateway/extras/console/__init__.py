@@ -5,13 +5,13 @@ holders see their balance only by `GET /v1/key`.
 
     table       the table [console] of gateway.toml
     dispatch    a request's checks in order: origin, caller, role, body; then its handler, and the reply;
-                all routes, as the reference of the API is told
+                the list of all routes, for the extra `reference`
     callers     who sends a request: a session, a script, or a name that a proxy vouches for
     routes      the records of one request, the decorators of handlers, idempotency
     additions   what other extras add: routes, pages, parts of pages, credentials
     replays     replies that are kept, so that a repeated request does nothing again
     state       what all requests share: the books' thread, the door, lag, last audit
-    bodies      a request's body, read whole, small and in time; a reply's
+    bodies      read a request's body within limits of size and time; write a reply's
     fields      a request's fields and query
     errors      errors as JSON
     lists       lists in pages, and as CSV
@@ -23,9 +23,9 @@ The handlers of the API, by subject. console-api.md has all routes.
     session     sign in, sign out, who is signed in; the people who sign in to an account
     overview    the overview of an account
     keys        the signed-in account's keys, and budgets that keys share; key_pages has the keys of an account
-    calls       one's requests to models
+    calls       requests to models
     usage       usage by day, hour, model or key; the models
-    settings    one's password, one-time codes and sessions
+    settings    the signed-in person's password, one-time codes and sessions
     billing     the balance and its entries; operators: entries and statements of all
     accounts    operators: accounts
 """

@@ -39,7 +39,7 @@ from gateway.ledger.records import Conflict, EntryView, NotFound
 from gateway.ledger.sql.books import Books
 
 MAX_KEYS: Final = 200
-"""Keys shown of one account, active ones first: a page that renders at once."""
+"""The most keys on an account's page, those that have not ended first: the page renders at once."""
 
 
 @route("GET", "/accounts", "operator", EVERY_TOKEN)
@@ -48,7 +48,7 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
     order = query.choice("sort", get_args(AccountOrder), "name")
     page, search = read_page(request, int, str), query.text("search")
     today = books.clock() // DAY_MS
-    # One snapshot, as ranks, names and standings are joined.
+    # One snapshot, so that ranks, names and standings are of the same accounts.
     with books.snapshot():
         amounts = RankBook(books).rank(order, today=today)
         found = sorted(
@@ -210,7 +210,7 @@ def _refuse_own(request: ConsoleRequest, account_id: int, action: str) -> None:
 
 
 def _refuse_token(request: ConsoleRequest) -> None:
-    """Refuse to let a token decide who is an operator: it could make itself a person."""
+    """Raise ConsoleError for a token: one that may make operators could make itself a person."""
     if request.script is not None:
         raise not_for_token("A token cannot say who is an operator.")
 

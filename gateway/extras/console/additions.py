@@ -29,22 +29,22 @@ class Script:
 
     id: str
     actor: str
-    """Its name in events; no account's name can be like that."""
+    """Its name in events, in a form that no account's name can have."""
     role: ScriptRole
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Bearer credentials by which scripts are known."""
+    """A kind of bearer credential by which scripts identify themselves."""
 
     prefix: str
-    """Their beginning."""
+    """The text that every such credential begins with, such as `gwt_`."""
     find: Callable[[str, Call, ConsoleState], Awaitable[Script]]
-    """Finds whose it is. Raises ConsoleError."""
+    """Finds the script that a credential belongs to. Raises ConsoleError."""
 
 
 class Renewer:
-    """Answers the requests by which pages renew what they show. An extra may offer another one."""
+    """Answers the requests by which pages refresh themselves. An extra may offer another `Renewer`."""
 
     async def answer(self, request: ConsoleRequest, route: Route) -> Reply:
         return await route.handler(request)
@@ -52,42 +52,44 @@ class Renewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """The share of one extra. Its routes are made by the decorators of `routes`, as it is imported."""
+    """One extra's additions. Its routes are registered by the decorators of `routes` when it is imported."""
 
     scripts: Sequence[Path] = ()
     """The folders of its scripts, which are served beside the console's."""
     downloads: Mapping[str, bytes] = field(default_factory=dict)
-    """Files that people keep, by name; the page Health links `grafana.json`."""
+    """Files to download, by name; the page Health links `grafana.json`."""
     pages: Sequence[str] = ()
     """Pages for operators: the function `codes` of the script `codes.js` shows `/console/codes`, "Codes" in the menu."""
     credit: Mapping[str, str] = field(default_factory=dict)
-    """Scripts whose `creditForm` adds to the balance on the page Billing, and what one can do there."""
+    """Scripts whose `creditForm` adds to the balance on the page Billing, each with a phrase for notices:
+    "redeem a code under Billing"."""
     own_pages: Mapping[str, str] = field(default_factory=dict)
-    """Pages for everybody by name, and their words in the menu: for `try`, "Try it", it is the function `tryit` of
-    the script `try.js`."""
+    """Pages for everybody by name, with their labels in the menu. The function `tryit` of the script `try.js`
+    shows the page `try`, "Try it"."""
     links: Sequence[str] = ()
-    """Such pages for operators that are not in the menu: others lead there."""
+    """Pages for operators that are not in the menu: other pages lead there."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Scripts by the pages that they add to: for `costs` it is the script's function `costsPart`, which gets the
-    page's context and, of some pages, what they show. For `models` and `providers` it returns a function, which
-    makes more of a row by the row's name, and for `newkey` one that gets the new key. `shell` is around all pages:
-    see `app.js`."""
+    """Scripts by the pages that they add to. The function for `costs` is `costsPart`, which gets the page's
+    context and, from some pages, the data that they show. For `models` and `providers` it returns a function
+    from a row's name to more content of the row, and for `newkey` a function that gets the new key. `shell`
+    is around all pages: see `app.js`."""
     receipts: Mapping[str, str] = field(default_factory=dict)
-    """Routes that lead to the receipts of kinds of entries; the last word of an entry's note takes the place of `{}`."""
+    """Routes to receipts, by the kind of entry; `{}` stands for the last word of the entry's note."""
     describe_credit: Callable[[Gateway], Json] = lambda _: {}
-    """Returns more members of the reply of `GET /billing`: how one adds to the balance."""
+    """Returns further members of the reply to `GET /billing`: the ways to add to the balance."""
     describe_costs: Callable[[Books, str | None, int, int], Json] = lambda *_: {}
-    """Returns more members of the reply of `GET /costs`: of an account, or of all; from a time, and until one."""
+    """Returns further members of the reply to `GET /costs`. Takes an account's name, or None for all, and the
+    start and the exclusive end of the period in ms."""
     find_low_balance_nano: Callable[[Books, int], int | None] = lambda *_: None
     """Returns the threshold below which an account is told that its balance is low; None if it has none of its own."""
     dress: Callable[[Config, str], str] = lambda _, page: page
-    """Returns the page `index.html` as it is by the configuration."""
+    """Returns `index.html` changed as the configuration asks for, such as with another name."""
     credential: Credential | None = None
 
 
 @cache
 def find_additions() -> tuple[Addition, ...]:
-    """Return what extras add, and make their routes."""
+    """Return the additions of all extras. The first call imports them, which registers their routes."""
     return tuple(one for one in find_added("console") if isinstance(one, Addition))
 
 

@@ -26,7 +26,7 @@ from gateway.ledger.records import EntryKind, EntryView
 from gateway.ledger.sql.books import Books
 
 _RUN: Final = 2000
-"""Entries that are looked at in one go for a page of past days: a few milliseconds."""
+"""Entries per read while a page of past days is searched: a read takes a few milliseconds."""
 
 
 @async_route("GET", "/billing", "any")

@@ -1,4 +1,4 @@
-"""The body of a request is read whole, if it is JSON, small and in time; that of a reply is JSON."""
+"""Read the JSON body of a request within limits of size and time, and write replies as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BODY_SECONDS: Final = 10.0
 async def read_body(http: web.Request) -> bytes:
     if not http.body_exists or http.content_length == 0:
         return b""
-    # A form of another site cannot send this type, and a few packed bytes might be gigabytes.
+    # A form of another site cannot send this type. A few compressed bytes might be gigabytes.
     kind = http.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
     if kind != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
         raise ConsoleError(
@@ -36,7 +36,7 @@ async def read_body(http: web.Request) -> bytes:
 
 
 async def read_bytes(http: web.Request, most: int) -> bytes:
-    """Read a whole body of at most so many bytes. Raises ConsoleError."""
+    """Read a whole body of at most `most` bytes. Raises ConsoleError."""
     if (http.content_length or 0) > most:  # before any of it is read
         raise _too_large(most)
     body = bytearray()

@@ -1,10 +1,10 @@
-"""Find who sends a request, and from where: which person, script or nobody.
+"""Find the sender of a request: a person, a script, or nobody known.
 
-A person comes by a session or a trusted proxy's header, a script by a token. The identity header counts
-only if the connection comes from a trusted proxy over TCP, not if X-Forwarded-For names one; from
-anywhere else it is ignored. Where it counts it decides alone, also against a cookie. Any program on the
-proxy's machine can send it, browsers too: so the request must not come from a page of another host name,
-which the Host header tells.
+A person is known by a session or by a trusted proxy's header, a script by a token. The identity header
+counts only if the TCP connection itself comes from a trusted proxy: it is not enough that X-Forwarded-For
+names one. If it counts, a cookie is ignored. Any program on the proxy's machine can send the header, even a
+browser, so the Host header must name this site: otherwise a page of another host name could have sent the
+request.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ SECURITY_HEADERS: Final = {
 }
 API_HEADERS: Final = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 RENEWAL: Final = "X-Renewal"
-"""The header of requests that a page sends by itself to renew what it shows. They are no use of a session."""
+"""The header of requests by which a page refreshes itself. They do not count as a use of the session."""
 
 
 def read_tokens(http: web.Request) -> set[str]:
-    """Return the credentials of scripts in a request. Other bearer ones, as proxies add, are ignored."""
+    """Return the scripts' credentials in a request. Other bearer credentials, as proxies add, are ignored."""
     headers = [one.partition(" ") for one in http.headers.getall(hdrs.AUTHORIZATION, ())]
     found = {secret.strip() for scheme, _, secret in headers if scheme.lower() == "bearer"}
     # A set, since a proxy may repeat the header: the same token twice is one caller.
@@ -82,7 +82,7 @@ def read_identity(http: web.Request, config: Config) -> str | None:
 
 
 async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> Caller:
-    """Return who sends the request; None is nobody. Raises ConsoleError."""
+    """Return the sender of the request; None if it is nobody known. Raises ConsoleError."""
     config = call.gateway.config
     secrets, identity = read_tokens(http), read_identity(http, config)
     cookie, is_use = read_session_token(http, config.server), RENEWAL not in http.headers

@@ -28,12 +28,12 @@ MAX_STATUS: Final = 599
 MAX_SECONDS: Final = 86_400
 """A day: no call takes longer."""
 SLOW_MS: Final = 7 * DAY_MS
-"""Milliseconds back that slow calls are searched unless a first day is given: a week, as a search of all
-would be long."""
+"""How far back slow calls are searched if no first day is given: a week, because a search of all calls would
+take long."""
 SLOW_CALLS: Final = 25_000
-"""How many calls a page looks at then, of the account or of all: each takes the books' thread a µs.
+"""The most calls that such a search reads for a page: each takes the books' thread a µs.
 
-No index knows how long calls took.
+No index has the durations of calls.
 """
 
 
@@ -86,7 +86,7 @@ def _read_sort(request: ConsoleRequest) -> str:
 def _read_part(
     books: Books, request: ConsoleRequest, below_id: str | None
 ) -> tuple[CallFilter, int | None]:
-    """Return the filter and, if a page searches only its latest part, the time at which that begins."""
+    """Return the filter and, if only the latest of its calls are searched, the time at which those begin."""
     chosen = _read_filter(books, request)
     if not _is_slow(request):
         return chosen, None

@@ -1,8 +1,8 @@
 """Dispatch console requests: check origin, caller, role and body, call the handler, reply.
 
 All routes of the API are reached through `make_handler`; anything that is not in the table of
-routes is refused. A route that needs no session says so with the role `none`. Errors are JSON. The reference of the
-API is told of the same table.
+routes is refused. A route that needs no session says so with the role `none`. Errors are JSON. The
+reference of the API is made from the same table.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ACCESS: Final[dict[Role, reference.Access]] = {
     "any": "session",
     "operator": "operator",
 }
-"""The callers of routes, in the words of the reference."""
+"""The reference's word for each role."""
 
 
 def make_handler(route: Route, console: ConsoleState) -> Handler:
@@ -99,7 +99,7 @@ async def refuse_path(http: web.Request, call: Call) -> web.StreamResponse:
 
 
 def identify(http: web.Request, call: Call) -> None:
-    """Note for the log line who asks for what; the path's variable parts are left out."""
+    """Note method, path and address for the log line; the path's variable parts are left out."""
     proxies = call.gateway.config.server.trusted_proxies
     resource = http.match_info.route.resource
     call.visit = {
@@ -200,10 +200,10 @@ async def _refresh(gateway: Gateway) -> None:
 
 
 def tell_routes() -> Sequence[reference.Route]:
-    """Tell all routes, those of other extras among them, to the reference of the API."""
+    """Return all routes, those of other extras among them, for the reference of the API."""
     from gateway.extras.reference import records as reference  # only where it is
 
-    find_additions()  # makes the routes of others
+    find_additions()  # registers the other extras' routes
     return [
         reference.Route(
             method=one.method,

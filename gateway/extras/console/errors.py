@@ -1,4 +1,4 @@
-"""Error replies of the console are worded for the people who read them on the page."""
+"""Error replies of the console, worded for the people who read them on the page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ConsoleError(Exception):
     code: str
     message: str
     field: str | None = None
-    """The field of the request that is to blame, if it is one."""
+    """The field of the request that the error is about, if any."""
     retry_after_seconds: int | None = None
     more: Mapping[str, object] = dataclasses.field(default_factory=dict)
     """Further members of the error object."""
@@ -92,7 +92,7 @@ _AT_THE_DOOR: Final[Mapping[type[Exception], int]] = {
     CodeNeeded: 403,
     NotFresh: 403,
 }
-"""The status of what a sign-in is refused for; other refusals have that of their class."""
+"""The statuses of refused sign-ins; `explain` has those of other refusals, by their base class."""
 
 
 def explain(request_id: str, error: Exception) -> ConsoleError:

@@ -73,7 +73,7 @@ class Fields:
         return _need(name, self.integer(name, least, most))
 
     def terms(self) -> TermChanges:
-        """Read the terms that are named; null sets the default."""
+        """Read the terms that the request has; null sets the default."""
         changes: TermChanges = {}
         if self.has("models"):
             changes["models"] = self.texts("models")

@@ -27,9 +27,10 @@ from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books
 
 MAX_LIVE_KEYS: Final = 1000
-"""Live keys an account can create here, as all are in the server's memory. The CLI has no limit."""
+"""The most live keys of an account to which the console adds another: all are in the server's memory. The CLI
+has no limit."""
 MAX_BUDGETS: Final = 100
-"""Budgets an account can have here, which one reply lists. The CLI has no limit."""
+"""The most budgets of an account that the console makes: one reply lists them all. The CLI has no limit."""
 SPENT_DAYS: Final = 30
 """Days of `spent_30d`, today included, as its name says."""
 MAX_UNUSED_DAYS: Final = 36_500
@@ -92,7 +93,7 @@ def show_key(books: Books, request: ConsoleRequest) -> Answer:
 
 
 def _find_owner(books: Books, request: ConsoleRequest) -> int:
-    """Return the account of the key that the path names: for operators and tokens, of any key.
+    """Return the id of the account that has the key in the path. Operators and tokens may name any key.
 
     Raises:
         NotFound: there is no such key, or it is of another account than a holder's own.
@@ -113,7 +114,7 @@ def _find_owner(books: Books, request: ConsoleRequest) -> int:
     " revoke it and make another one.",
 )
 def add_key(books: Books, request: ConsoleRequest) -> Answer:
-    """Add a key: to one's own account or, as shops do for their customers, to any."""
+    """Add a key to the signed-in account or, as shops do for their customers, to any account."""
     account = request.find_account(books)
     request.refuse_operators(account)
     changes, own = _read_changes(request)
@@ -160,7 +161,7 @@ def revoke_key(books: Books, request: ConsoleRequest) -> Answer:
 
 
 def _read_changes(request: ConsoleRequest) -> tuple[KeyChanges, Allowance | None]:
-    """Read the changes, and the key's own budget; a field that is named with null clears its value."""
+    """Read the changes, and the key's own budget; null clears a value."""
     with request.fields as fields:
         changes = cast(KeyChanges, fields.terms())  # which may get further names
         _require_narrower(changes, request)
@@ -181,7 +182,7 @@ def _read_changes(request: ConsoleRequest) -> tuple[KeyChanges, Allowance | None
 
 
 def _require_narrower(changes: TermChanges, request: ConsoleRequest) -> None:
-    """Holders narrow their keys: only operators lift the limits that hold for keys by default."""
+    """Raise ConsoleError if a holder sets a limit above the keys' default, which only operators may."""
     if request.script is not None or request.account.operator:
         return
     for name in LIMITS:
@@ -253,7 +254,7 @@ def end_budget(books: Books, request: ConsoleRequest) -> Answer:
 
 
 def _read_allowance(fields: Fields, prefix: str = "") -> Allowance | None:
-    """Read an amount and its period, which are given together; None if neither is."""
+    """Read an amount and its period; None if the request has neither of the two."""
     amount, period = f"{prefix}amount", f"{prefix}period"
     if not fields.has(amount) and not fields.has(period):
         return None
@@ -264,6 +265,6 @@ def _read_allowance(fields: Fields, prefix: str = "") -> Allowance | None:
 
 
 def _find_budget(request: ConsoleRequest) -> tuple[int, int | None]:
-    """Return the id of the budget, and of the account that must own it; operators edit any."""
+    """Return the ids of the budget and of the account that must own it, which is None for operators."""
     account = request.account
     return read_id(request.segment(), "budget"), None if account.operator else account.id

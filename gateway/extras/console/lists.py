@@ -37,7 +37,7 @@ log = logging.getLogger("gateway.console")
 MAX_LIMIT: Final = 200
 """Rows of a page: reading so many takes the books' thread a few milliseconds."""
 DEFAULT_LIMIT: Final = 50
-"""Rows of a page where none are asked for: two screens."""
+"""Rows of a page if the request has no `limit`: two screens."""
 CHUNK_ROWS: Final = 250
 """Rows per read, which takes the books' thread a few milliseconds."""
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -104,7 +104,7 @@ class Page:
 def read_page(request: ConsoleRequest, *kinds: type) -> Page:
     """Read `limit` and `cursor`. Raises ConsoleError.
 
-    `kinds` are the types of the members of a position; a cursor of another list is refused by them.
+    `kinds` are the types of a position's members, by which a cursor of another list is refused.
     """
     query = request.query
     limit = query.integer("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)

@@ -33,7 +33,7 @@ WEEK: Final = 7
 CALLS: Final = 5
 """The latest requests shown on the overview: a list that needs no scrolling."""
 SOON_MS: Final = 7 * DAY_MS
-"""A notice is shown for keys that expire within this time: a week, to replace them in."""
+"""A notice is shown for keys that expire within this time: a week to replace them."""
 
 LINKS_ONLY: Final = "You have no password yet, so you need a new sign-in link each time."
 SUSPENDED: Final = (
@@ -83,7 +83,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
 
 
 def _list_refused(books: Books, request: ConsoleRequest, account_id: int, today: int) -> list[Json]:
-    """List what was refused today, with the keys of those requests that are kept one by one."""
+    """List today's refusals, with the keys of those requests that are stored one by one."""
     book, models = ObservationBook(books), request.gateway.config.models
     keys: dict[tuple[str, str], dict[str, Json]] = defaultdict(dict)
     for one in book.sum_refused(account_id, today * DAY_MS):

@@ -66,7 +66,7 @@ class File:
 
     @property
     def body(self) -> bytes:
-        """The file as it is: hardly a browser asks for that, so memory holds the other form alone."""
+        """The uncompressed file. Hardly any browser asks for it, so memory has the compressed file only."""
         return gzip.decompress(self.gzipped)
 
 
@@ -83,13 +83,13 @@ def read_files() -> Mapping[str, File]:
 
 
 def _write_additions() -> bytes:
-    """Write the script by which the others know what extras add."""
+    """Write `added.js`, which lists the additions of extras for the console's own scripts."""
     added = find_additions()
     parts: dict[str, list[str]] = defaultdict(list)
     for one in added:
         for page, script in one.parts.items():
             parts[page].append(script)
-    told = {
+    constants = {
         "PAGES": [name for one in added for name in one.pages],
         "OWN_PAGES": [
             (HOME + name, label, name) for one in added for name, label in one.own_pages.items()
@@ -100,7 +100,7 @@ def _write_additions() -> bytes:
         "PARTS": parts,
         "RECEIPTS": {kind: path for one in added for kind, path in one.receipts.items()},
     }
-    lines = (f"export const {name} = {json.dumps(value)};\n" for name, value in told.items())
+    lines = (f"export const {name} = {json.dumps(value)};\n" for name, value in constants.items())
     return "".join(lines).encode()
 
 
@@ -108,7 +108,7 @@ def _write_additions() -> bytes:
 def make_file(name: str, body: bytes) -> File:
     content_type = TYPES[name[name.rindex(".") :]]
     etag = hashlib.sha256(body).hexdigest()[:ETAG_CHARS]
-    # Without a time in it, all processes and starts give the same bytes.
+    # Without a time in the gzip header, all processes and all starts make the same bytes.
     return File(gzip.compress(body, mtime=0), etag, content_type)
 
 

@@ -1,6 +1,6 @@
-"""Replies to requests that are made once: the first reply is kept, and given again.
+"""Replies to idempotent requests: the first reply is stored, and sent again for a repeated request.
 
-`run_once` of `routes` says what is repeated.
+`run_once` of `routes` says which requests count as repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RepeatableRequest:
     """The identity of a request that may be repeated."""
 
     caller: str
-    """The number of an account, or the name of a token in events."""
+    """An account's number, with the person's name behind it if there is one, or a token's name in events."""
     route: str
     idempotency_key: str
     request: bytes
@@ -43,7 +43,7 @@ class ReplayBook(Part):
     def run_once(
         self, repeatable: RepeatableRequest, do: Callable[[], StoredReply]
     ) -> tuple[StoredReply, bool]:
-        """Call `do`, or return the reply of the first call; and whether there was one before.
+        """Call `do` and return its reply, or return the stored one; return also whether it was stored.
 
         `do` runs in the transaction that keeps its reply: both are committed, or neither.
         Raises OtherRequest if the idempotency key was used before with another body.
@@ -58,6 +58,6 @@ class ReplayBook(Part):
                 return StoredReply(status, reply), True
             # Inside this transaction: a crash leaves neither an effect without its reply, nor the reverse.
             kept = do()
-            told = (repeatable.request, kept.status, kept.reply, self._database.clock())
-            self._database.change(_SQL["keep reply"], (*where, *told))
+            values = (repeatable.request, kept.status, kept.reply, self._database.clock())
+            self._database.change(_SQL["keep reply"], (*where, *values))
             return kept, False

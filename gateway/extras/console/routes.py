@@ -49,7 +49,7 @@ REPLAYED: Final = {"Idempotent-Replay": "true"}
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Role = Literal["none", "any", "operator"]
 Caller = SessionView | Script | None
-"""The sender of a request: a person, a script, or nobody who is known."""
+"""The sender of a request: a person, a script, or None for nobody known."""
 
 OPERATORS: Final[frozenset[ScriptRole]] = frozenset({"operator"})
 SHOPS: Final[frozenset[ScriptRole]] = frozenset({"operator", "accounts"})
@@ -215,8 +215,8 @@ def route(
 ) -> Callable[[BooksHandler], BooksHandler]:
     """Make a function that runs in the books' thread the handler of a route.
 
-    An idempotent route whose reply must not be repeated, as it shows a secret, says so with the
-    message `shown_once` of the error that is sent instead; `Answer.kept` has its variable parts.
+    If the reply shows a secret, it is not sent again: a repeated request gets an error with the message
+    `shown_once`, whose variable parts are in `Answer.kept`.
     """
 
     def add(function: BooksHandler) -> BooksHandler:
@@ -240,7 +240,7 @@ async def run_once(
 ) -> Answer:
     """Run `function` in the books' thread at most once per caller, path and Idempotency-Key."""
     repeatable = _read_repeatable(request)
-    fresh: list[Answer] = []  # what was answered now; the books keep only what may be repeated
+    fresh: list[Answer] = []  # what `do` answered, if it ran; the books have what may be repeated
 
     def do(books: Books) -> StoredReply:
         answer = function(books, request)

@@ -37,7 +37,7 @@ def show_session(books: Books, request: ConsoleRequest) -> Answer:
 
 @async_route("POST", "/session", "none")
 async def sign_in(request: ConsoleRequest) -> Answer:
-    """Open a session with name and password, and a one-time code where the account has them."""
+    """Open a session with name and password, and with a one-time code if those are set up."""
     with request.fields as fields:
         name, password = fields.need_text("name"), fields.need_text("password")
         code = fields.text("code")
@@ -118,7 +118,7 @@ def require_fresh(books: Books, request: ConsoleRequest) -> None:
 
 
 def prepare_session(request: ConsoleRequest) -> tuple[str, Opening]:
-    """Return the token of a new session, in the place of the request's, and how it is opened."""
+    """Return the token of a new session, which replaces the request's own, and the record to open it."""
     return signin.prepare_session(_describe(request), request.address, _find_earlier(request))
 
 
@@ -158,7 +158,7 @@ async def invite(request: ConsoleRequest) -> Answer:
 
 @async_route("POST", "/accounts/{id}/signin-link", "operator")
 async def make_signin_link(request: ConsoleRequest) -> Answer:
-    """Make a sign-in link for the account's own sign-in or, with `person`, for one in it."""
+    """Make a sign-in link for the account's own sign-in or, with `person`, for that person in it."""
     with request.fields as fields:
         person = (fields.text("person") or "").strip()
     return await _answer_link(request, person, is_new=False)
@@ -173,9 +173,9 @@ def remove_signin(books: Books, request: ConsoleRequest) -> Answer:
 
 
 def _require_own(request: ConsoleRequest) -> None:
-    """Require the account's own sign-in, which alone says who else has one, or an operator.
+    """Require the account's own sign-in or an operator: nobody else lets people in or removes them.
 
-    A path that names the account is an operator's. Raises ConsoleError.
+    Only operators can call paths that name the account. Raises ConsoleError.
     """
     if request.own_session.person and "id" not in request.http.match_info:
         raise ConsoleError(

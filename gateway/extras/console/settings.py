@@ -1,4 +1,4 @@
-"""A person's password, one-time codes and sessions; the people of the account."""
+"""A person's password, one-time codes and sessions. `session` has the people of an account."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def show_totp(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("POST", "/settings/totp", "any")
 def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
-    """Show the key for an authenticator app. Codes are asked for once one was shown."""
+    """Show a new key for an authenticator app. Sign-ins ask for codes only after `finish_totp`."""
     request.refuse_proxied()
     request.fields.done()
     require_fresh(books, request)
@@ -58,7 +58,7 @@ def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
 
 @async_route("POST", "/settings/totp/confirm", "any")
 async def finish_totp(request: ConsoleRequest) -> Answer:
-    """Ask for codes from now on, and show the recovery codes; all other sessions end."""
+    """Let sign-ins ask for codes from now on; show the recovery codes and end all other sessions."""
     code = _read_code(request)
 
     def finish(books: Books) -> tuple[str, ...] | None:
@@ -76,7 +76,7 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
 
 @async_route("POST", "/settings/totp/remove", "any")
 async def remove_totp(request: ConsoleRequest) -> Answer:
-    """Ask for codes no longer, by one of them; all other sessions end."""
+    """Stop asking for codes if the request has a right one; end all other sessions."""
     code, own = _read_code(request), request.own_session.signin
     if await request.run(lambda books: totp.check(books, own, code)) != "right":
         raise _wrong_code()

@@ -143,5 +143,5 @@ class ConsoleState:
     added_tries: dict[str, Tries] = field(default_factory=dict)
 
     def find_tries(self, what: str, most: int, seconds: int) -> Tries:
-        """Return the tries of something that another extra limits."""
+        """Return the counter of the tries that another extra limits; `what` is its name."""
         return self.added_tries.setdefault(what, Tries(most, seconds))

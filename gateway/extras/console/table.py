@@ -14,12 +14,12 @@ from gateway.config.values import RESERVED_HEADERS
 OTHERS_HEADERS: Final = frozenset(
     {"forwarded", "idempotency-key", "origin", "sec-fetch-site", "user-agent", "x-forwarded-for"}
 )
-"""Further headers that the console reads, so that none of them can name an account."""
+"""Headers that the console reads for other purposes, so `identity_header` can be none of them."""
 _header_name = matching(r"[A-Za-z][A-Za-z0-9-]{0,63}", 'a header\'s name such as "Remote-User"')
 
 
 def identity_header(value: object) -> str:
-    """Read the name of a header that says who somebody is."""
+    """Read the name of the header by which a proxy names an account."""
     name: str = _header_name(value)
     if name.lower() in RESERVED_HEADERS | OTHERS_HEADERS:
         raise ValueError(f"must be a header that names an account; {name} has another meaning")
@@ -33,7 +33,7 @@ class Console:
 
 
 def finish(table: ReadTable) -> Mapping[str, object]:
-    """Refuse a header that nobody is trusted to send."""
+    """Refuse `identity_header` without `trusted_proxies`. Raises ConfigError."""
     is_named = table.values["identity_header"] is not None
     if is_named and table.others.get("server", {}).get("trusted_proxies") == ():
         raise table.place.error(

@@ -48,9 +48,9 @@ OWN_GROUPS: Final[tuple[Group, ...]] = ("day", "hour", "model", "key")
 MAX_DAYS: Final = 366
 """Days of a report: a leap year."""
 MAX_DAYS_BY_HOUR: Final = 31
-"""The same by the hour: a chart has no room for more points."""
+"""Days of a report by the hour: a chart has no room for more points."""
 DEFAULT_DAYS: Final = 30
-"""Days of a report without a first day: about a month, as bills have it."""
+"""Days of a report if the request has no first day: about a month, as on bills."""
 FIRST_DAY: Final = -719_162
 """1 January of the year 1, the first date that Python can represent."""
 

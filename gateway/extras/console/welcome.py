@@ -31,7 +31,7 @@ def describe_link(link: signin.SigninLink, server: Server, local: tuple[str, int
 
 
 def _describe_tunnel(command: str | None) -> str:
-    """Tell people on another machine how to open the link, which is of this one."""
+    """Tell people on another machine how to open the link, whose address works only on this machine."""
     if command is None:
         return ""
     return (

@@ -1,8 +1,8 @@
-"""`POST /v1/messages/count_tokens`, and such paths of other dialects: what a request has in tokens, free of charge.
+"""`POST /v1/messages/count_tokens`, and the like of other dialects: counts a request's tokens for free.
 
-Without it these paths are not there, and agents estimate the length of a conversation themselves.
+Without this extra there are no such paths, and agents estimate the length of a conversation themselves.
 
-paths    the paths, and which providers count by themselves; other extras add theirs, as `CountPath`
+paths    the paths, and the providers that count; other extras add paths, as `CountPath`
 serving  the reply: a provider's count, or an estimate
 """
 

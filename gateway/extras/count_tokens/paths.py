@@ -22,7 +22,7 @@ class CountPath:
     """A path that counts the tokens of a request, free of charge."""
 
     path: str
-    """Behind `/v1`, with its slash."""
+    """The path after `/v1`, with the slash."""
     exchanges: Mapping[str, Exchange]
     """The exchanges with upstreams that count tokens themselves, by a provider's `dialect`."""
     frame: Json
@@ -50,7 +50,7 @@ COUNT_MESSAGES: Final = CountPath(
 
 @cache
 def find_counters() -> Sequence[CountPath]:
-    """Return all paths. Two of one path become one, with the exchanges of both."""
+    """Return all paths. Entries of the same path become one, with the exchanges of both."""
     counters: dict[str, CountPath] = {}
     for one in (COUNT_MESSAGES, *find_added("count_tokens")):
         assert isinstance(one, CountPath)
@@ -62,12 +62,12 @@ def find_counters() -> Sequence[CountPath]:
 def edit_count(body: bytes, model: str) -> bytes:
     """Return a count of tokens unchanged, except for the model's name.
 
-    Raises UpstreamError if it is something else.
+    Raises UpstreamError if the body is no count.
     """
     body = body.removeprefix(BOM)
     count = maybe_loads(body)
     match count:
-        # The pattern `int()` takes a bool as well.
+        # The pattern `int()` also matches a bool.
         case {"input_tokens": int(tokens)} if tokens >= 0 and not isinstance(tokens, bool):
             shown = hide_bill(count, body)
             if "model" in shown:

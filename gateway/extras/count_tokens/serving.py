@@ -1,4 +1,4 @@
-"""A count of tokens: asks a provider, or estimates."""
+"""Counts the tokens of a request: asks a provider, or estimates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ESTIMATED_HEADER: Final = "x-gateway-estimated"
 class Counting:
     """Requests in flight that count tokens, by account id.
 
-    They cost nothing, so neither money nor rates bound them.
+    They cost nothing, so neither balances nor rates limit them.
     """
 
     __slots__ = ("_in_flight",)
@@ -89,7 +89,7 @@ def admit_count(call: Call) -> AbstractContextManager[None]:
 async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web.Response:
     """Reply with the provider's count of a request's tokens.
 
-    It is an estimate where no provider of the dialect serves the model.
+    If no provider that can count serves the model, reply with an estimate.
     """
     with admit_count(call):
         caller = counter.exchange.caller
@@ -124,9 +124,9 @@ async def _ask(
     candidates: Sequence[Candidate],
     request: CompletionRequest,
 ) -> bytes:
-    """Return the first count that a provider gives. Raises the last provider's error.
+    """Return the count of the first provider that gives one. Raises the last provider's error.
 
-    The models' breakers count no failure here: some providers of the dialect cannot count tokens.
+    Failures do not count for the models' breakers: some providers of the dialect cannot count tokens.
     """
     gateway, failure = call.gateway, None
     for candidate in order_routes(candidates):

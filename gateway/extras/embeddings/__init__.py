@@ -3,7 +3,7 @@
 Without it there are no models of `kind = "embedding"`.
 
 dialect     OpenAI's API, which providers of the chat and responses dialects serve
-demo        what the embedded provider answers
+demo        the embedded provider's reply
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
 
 MULTIPLIED = other_inputs("input")
-"""The fields that make more of it than is counted."""
+"""The fields that multiply embeddings beyond what is counted."""
 _KIND = Kind(
     (Pricing(frozenset({"input"})),),
     MULTIPLIED,

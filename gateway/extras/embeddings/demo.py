@@ -1,4 +1,4 @@
-"""The embedded provider's answer: vectors without a meaning."""
+"""The embedded provider's reply: vectors without a meaning."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _write_reply(body: Json, inputs: Sequence[Any], dimensions: int) -> Iterator
 
 def make_vector(text: str | list[int], dimensions: int) -> list[float]:
     """Make a vector of length 1 from a text or its tokens: numbers without a pattern."""
-    said = text.encode() if isinstance(text, str) else orjson.dumps(text)
-    digest = hashlib.shake_128(said).digest(2 * dimensions)
-    # Odd numbers: none is 0, so the vector has a length.
+    content = text.encode() if isinstance(text, str) else orjson.dumps(text)
+    digest = hashlib.shake_128(content).digest(2 * dimensions)
+    # Odd numbers are never 0, so the vector has a length.
     numbers = [number | 1 for number in struct.unpack(f"<{dimensions}h", digest)]
     length = math.hypot(*numbers)
     return [number / length for number in numbers]

@@ -30,7 +30,7 @@ from gateway.extras.services.inputs import read_inputs, refuse_stream
 from gateway.extras.services.upstream import ServiceUpstream
 
 MAX_FRAME_BYTES: Final = 1 << 20
-"""Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""
+"""Bytes of a reply without its vectors, which are parsed as JSON: replies have some hundred."""
 MAX_VECTOR_BYTES: Final = 1 << 20
 """Bytes of a vector: 40,000 floats, ten times as many as the largest models make. The limit bounds the
 time to read one, while no other thread runs."""
@@ -39,10 +39,10 @@ STAND_IN: Final = "(vectors)"
 
 _KEY: Final = b'"embedding"'
 _VECTOR: Final = re.compile(_KEY + rb'\s*:\s*(?=[\["])')
-"""The key of a vector: `object` is "embedding", too. Inside a string its quotes would be escaped."""
+"""Matches the key of a vector, not the value of `object`. Inside a string the quotes would be escaped."""
 _CLOSING: Final = {b"[": b"]", b'"': b'"'}
 _MAX_HITS: Final = 4
-"""Occurrences of the word that are tried; an item has two."""
+"""Occurrences of the word "embedding" that are tried; an item has two."""
 
 
 def maybe_find_vectors(text: bytes) -> tuple[int, int] | None:
@@ -50,7 +50,7 @@ def maybe_find_vectors(text: bytes) -> tuple[int, int] | None:
     first = _VECTOR.search(text, 0, MAX_FRAME_BYTES)
     if first is None:
         return None
-    # Bounds the search from the end, during which no other thread runs.
+    # This bounds the search from the end, which blocks all other threads.
     least = max(first.start(), len(text) - MAX_FRAME_BYTES - MAX_VECTOR_BYTES)
     at = len(text)
     for _ in range(_MAX_HITS):
@@ -144,14 +144,14 @@ class EmbeddingsUpstream(ServiceUpstream):
         return make_embeddings(body)
 
     def ask(self, body: Json, target: Target) -> Json:
-        """Address a request; base64 is made here where the provider cannot."""
+        """Address a request. If the provider has no base64, it sends floats, and `edit_reply` packs them."""
         asked = super().ask(body, target)
         if body.get(_FORMAT) == "base64" and not target.embeddings_base64:
             asked[_FORMAT] = "float"
         return asked
 
     def parse(self, text: bytes) -> object:
-        """Parse a reply without its vectors; `data` has one item in place of all."""
+        """Parse a reply without its vectors. Its `data` has one item, which replaces all."""
         found = maybe_find_vectors(text)
         frame = text if found is None else _cut(text, *found)
         return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else find_last_usage(text) or {}
@@ -164,7 +164,7 @@ class EmbeddingsUpstream(ServiceUpstream):
                 return False
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        """Read the input. Some providers report only the total, which is the same number."""
+        """Read the input tokens. Some providers report only the total, which is the same."""
         usage = self.find_usage(reply) or {}
         total = usage.get("total_tokens")
         given = usage.get("prompt_tokens") or usage.get("input_tokens") or total
@@ -192,7 +192,7 @@ class EmbeddingsUpstream(ServiceUpstream):
         if type(reply.get("usage")) is not dict:
             count = tokens.all_input
             missing["usage"] = {"prompt_tokens": count, "total_tokens": count}
-        if not shown.keys().isdisjoint(missing):  # strict clients refuse a key that is there twice
+        if not shown.keys().isdisjoint(missing):  # strict clients refuse duplicate keys
             edited, missing = dumps_lenient({**shown, **missing, "model": ours}), {}
         head, _, tail = (edited or frame).partition(_MARK)
         if missing:
@@ -204,5 +204,5 @@ _MARK: Final = orjson.dumps(STAND_IN)
 
 
 def _cut(text: bytes, begin: int, end: int) -> bytes:
-    """Return a reply with one item, which begins like the first and ends like the last."""
+    """Return a reply whose items are cut to one, which begins as the first and ends as the last."""
     return text[:begin] + _MARK + text[end:]

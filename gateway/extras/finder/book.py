@@ -1,4 +1,4 @@
-"""Searches of the ledger: accounts, keys and calls; the records of what they and those of other extras find."""
+"""Searches of the ledger for accounts, keys and calls; the records of results, also for other extras."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALL_PREFIX: Final = "req_"
 LEAST_ID_CHARS: Final = len(CALL_PREFIX) + 12
 """The part of a request id that is its time: fewer characters mean a long time with many calls."""
 _BEHIND: Final = "g"
-"""Behind every hex digit."""
+"""A character that sorts behind every hex digit."""
 
 _SQL: Final = read_script(__file__)
 
@@ -26,7 +26,7 @@ _SQL: Final = read_script(__file__)
 class Found:
     name: str
     note: str
-    """Tells those of one name apart."""
+    """Distinguishes results with the same name."""
     path: str
     """The page that shows it."""
 
@@ -56,7 +56,7 @@ class SearchBook(Part):
     def find_keys(self, text: str, account_id: int | None) -> list[Found]:
         """Return keys of an account, or of all, by their last characters, their name or their id.
 
-        Of a whole key only the last characters are looked for.
+        A whole key is searched by its last characters only.
         """
         escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         last4 = text[-SHOWN_CHARS:] if text.startswith((PREFIX, "…")) else text

@@ -3,8 +3,8 @@
 Without it there are no models of `kind = "image"`.
 
 settings    how their prices are read
-dialect     OpenAI's API of image generation, and what the embedded provider answers
-prices      the price of each picture, by its size and quality
+dialect     OpenAI's API of image generation, and the embedded provider's reply
+prices      the price of an image, by its size and quality
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MULTIPLIED: Final = {
     **make_rows(_IMAGE_WORK),
     "partial_images": Billed(is_priced=_is_by_token),
 }
-"""The fields that make more pictures, or larger ones, than are counted."""
+"""The fields that make more images, or larger ones, than are counted."""
 
 
 def _find_reader() -> Callable[..., PriceList]:

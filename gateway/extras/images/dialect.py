@@ -50,7 +50,7 @@ from gateway.extras.services.upstream import LastEventStream, ServiceUpstream
 MAX_N: Final = 10
 """Images of a request: OpenAI's own limit."""
 MAX_FRAME_BYTES: Final = 1 << 20
-"""Bytes of a reply without its images, which are read as JSON: replies have some hundred."""
+"""Bytes of a reply without its images, which are parsed as JSON: replies have some hundred."""
 _PARTIAL: Final = b".partial_image"
 _COMPLETED: Final = "image_generation.completed"
 """The type of an event with a whole image."""
@@ -107,7 +107,7 @@ class ImagesUpstream(ServiceUpstream, EventUpstream):
         return _make_images(body)
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:
-        """Read what changes the bill, the price of an image among it. Raises BadRequest without one."""
+        """Read the options that change the bill, such as the image's price. Raises BadRequest without one."""
         options = read_bill_options(body, data, target)
         named = find_images(target.prices.base.tools)
         if not named:  # a model whose tokens are priced
@@ -122,8 +122,7 @@ class ImagesUpstream(ServiceUpstream, EventUpstream):
                 param="size" if image[0] else "quality",
                 code="unsupported_value",
             )
-        # The hold is for the dearest image that the provider may choose, and the charge never exceeds
-        # it.
+        # The hold is for the most expensive image that the provider may choose. The charge never exceeds it.
         dearest = max(fit, key=tools.__getitem__)
         prices = tuple(one for one in named if tools[one[0]] <= tools[dearest])
         calls = {dearest: body.get("n") or 1}
@@ -175,13 +174,13 @@ class ImagesUpstream(ServiceUpstream, EventUpstream):
 def _report(
     usage: Json | None, images: int, expected: Expected, served: tuple[str, str]
 ) -> Reported:
-    """Report images where they have prices, else the tokens.
+    """Report images if they have prices, else tokens.
 
-    It is one image if none could be counted, and never more than were asked for.
+    At least one image is reported, and never more than were requested.
     """
     options = expected.options
     if options.image_prices:
-        # Tokens have no price then, so unreported ones are not estimated.
+        # Tokens have no price here, so they are not estimated.
         tokens, image = Tokens(max(expected.input_tokens, 1)), choose_image(options, served)
         count = min(max(images, 1), sum(options.tool_calls.values()))
         calls = {**dict.fromkeys(options.tool_calls, 0), image: count}
@@ -195,22 +194,22 @@ def _report(
 
 
 _OUTPUTS: Final = frozenset({"audio_tokens", "image_tokens", "text_tokens"})
-"""The details of an output that say what it is."""
+"""The details of an output that tell its kinds of tokens."""
 
 
 class ImageReader(EventReader):
-    """An `EventReader` of partial and whole images. Nothing but the body's end is terminal."""
+    """An `EventReader` of partial and whole images. Only the end of the body ends the stream."""
 
     __slots__ = ("_images", "_served", "is_partial")
 
     def __init__(self) -> None:
         super().__init__()
         self._images = 0
-        """Whole images."""
+        """The number of whole images so far."""
         self._served = ("", "")
         """The size and the quality of the latest image."""
         self.is_partial = False
-        """The event passing unread has a partial image."""
+        """The oversized event that is passing has a partial image."""
 
     @property
     def finished(self) -> bool:
@@ -231,7 +230,7 @@ class ImageReader(EventReader):
         self.begun = True
         if not self.is_partial:
             self._images += 1
-            # Both are after the image, if stated. Inside a string their quotes would be escaped.
+            # Size and quality come after the image, if stated. Inside a string their quotes would be escaped.
             self._served = read_image({k.decode(): v.decode() for k, v in _SERVED.findall(end)})
         self._note_usage(usage)
 
@@ -253,7 +252,7 @@ class ImageStream(LastEventStream):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context, ImageReader())
         self._is_within = False
-        """An event is passing whose head was read."""
+        """An oversized event is passing, and its type was read."""
 
     def _pass_oversized(self, piece: bytes) -> bytes:
         if not self._is_within:

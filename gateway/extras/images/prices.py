@@ -1,4 +1,4 @@
-"""The price of a picture, by its size and quality."""
+"""The price of an image, by its size and quality."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.dialects.wire.jsonbytes import get_text
 from gateway.dialects.wire.records import Json
 
 MAX_CUTS: Final = 1000
-"""Images of a reply. They are searched one by one."""
+"""The most images of a reply, as they are searched for one by one."""
 
 
 _KEY: Final = b'"b64_json"'
@@ -28,7 +28,7 @@ _SIZE: Final = re.compile(r"[0-9]+x[0-9]+")
 def fill_images(text: bytes, contents: Sequence[bytes]) -> bytes:
     """Put the base64 of images that were cut out into their places. Raises UndeliverableReply."""
     pieces = text.split(_EMPTY)
-    if len(pieces) != len(contents) + 1:  # a name came twice, or an image stood in the bill
+    if len(pieces) != len(contents) + 1:  # a key was repeated, or an image was in the hidden bill
         raise UndeliverableReply("The upstream's reply has an image in no place of its own.")
     filled = [_EMPTY[:-1] + content + b'"' for content in contents]
     return b"".join(one for pair in zip(pieces, [*filled, b""], strict=True) for one in pair)
@@ -56,20 +56,20 @@ def cut_images(text: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def find_images(tools: Mapping[str, int]) -> list[tuple[str, str, str]]:
-    """Return the names of images among priced tools, each with its size and quality; "" is any."""
+    """Return the priced tools that are images: name, size and quality. A "" stands for any."""
     found = []
     for name in tools:
-        kind, *told = name.split("_")
-        if kind == "images" and len(told) <= 2:  # noqa: PLR2004 - a size and a quality
-            size = next((one for one in told if _SIZE.fullmatch(one)), "")
-            quality = next((one for one in told if one != size), "")
+        kind, *parts = name.split("_")
+        if kind == "images" and len(parts) <= 2:  # noqa: PLR2004 - a size and a quality
+            size = next((one for one in parts if _SIZE.fullmatch(one)), "")
+            quality = next((one for one in parts if one != size), "")
             if name == name_image(size, quality):
                 found.append((name, size, quality))
     return found
 
 
 def fits(image: tuple[str, str], its_size: str, its_quality: str) -> bool:
-    """Return whether a price may be that of an image; "" is any."""
+    """Return whether a price (`its_…`) may apply to an image; "" stands for any."""
     size, quality = image
     return (not size or its_size in ("", size)) and (not quality or its_quality in ("", quality))
 
@@ -77,8 +77,8 @@ def fits(image: tuple[str, str], its_size: str, its_quality: str) -> bool:
 def choose_image(options: BillOptions, served: tuple[str, str]) -> str:
     """Choose the price of an image by the reply's size and quality, or else by the request's.
 
-    Of the matching prices the most specific applies, of several the first; if none matches, the held
-    price.
+    The most specific matching price applies, and the first of equally specific ones. If none matches, the
+    price of the hold applies.
     """
     size, quality = image = served[0] or options.image[0], served[1] or options.image[1]
     fit = [
@@ -88,7 +88,7 @@ def choose_image(options: BillOptions, served: tuple[str, str]) -> str:
     ]
     if not fit:
         return next(iter(options.tool_calls))
-    return max(fit, key=lambda one: one[0])[1]  # of equal ones the first
+    return max(fit, key=lambda one: one[0])[1]  # `max` returns the first of equal ones
 
 
 def read_image(body: Json) -> tuple[str, str]:

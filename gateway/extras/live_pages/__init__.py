@@ -1,9 +1,9 @@
 """Pages of the console that renew themselves while somebody looks at them.
 
-Without it a page shows what was so when it was opened, until it is loaded again.
+Without it a page shows the state at which it was opened, until it is loaded again.
 
-    renewer    whether anything changed, by rows of the ledger; the route that is asked it every few seconds;
-               replies that all who look at the same page share
+    renewer    finds by rows of the ledger whether anything changed; the route that pages ask this every few
+               seconds; replies that are shared by all who look at the same page
     static     the script that asks, and the one that merges what is new into the page
 """
 

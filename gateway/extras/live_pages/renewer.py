@@ -1,7 +1,8 @@
 """Tell whether anything changed, and share replies among all who look at the same page.
 
-A page asks every few seconds for a mark, and builds itself anew if that is another one than before. So a page
-that nothing happens on costs one look-up. What renewals ask for is read once for all of them in `SHARED_SECONDS`.
+A page asks for a mark every few seconds, and builds itself anew if the mark has changed. So a page on which
+nothing happens costs one look-up. A reply to pages that build themselves anew serves all of them for
+`SHARED_SECONDS`.
 Nothing is shared across a change of the mark: a renewal is never older than the mark that it followed.
 """
 
@@ -40,7 +41,7 @@ UNSHARED: Final = (".csv", "/receipt", "/live")
 """The ends of paths whose replies are made for one request, or are shared already."""
 
 ALIKE: Final = (f"{API_PREFIX}/activity",)
-"""Paths that holders have, too, whose replies tell all operators the same."""
+"""Paths that holders may call, too, whose replies are the same for all operators."""
 
 _SQL: Final = read_script(__file__, "marks.sql")
 
@@ -64,7 +65,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[float, asyncio.Task[Reply]]] = {}
-        """With the time until which each of them serves, the oldest first."""
+        """Replies with the times until which they are shared, the oldest first."""
 
     async def get(self, key: Hashable, make: Callable[[], Coroutine[object, None, Reply]]) -> Reply:
         loop = asyncio.get_running_loop()
@@ -141,7 +142,7 @@ async def _answer(request: ConsoleRequest, route: Route) -> Reply:
 
 
 def _look_at(gateway: Gateway) -> tuple[object, ...]:
-    """Return what this process alone knows: its load, providers that rest, failures, its configuration."""
+    """Return what this process alone knows: its load, last reload and latest failure, providers that rest."""
     return (
         gateway.in_flight,
         gateway.draining,

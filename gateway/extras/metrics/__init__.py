@@ -1,13 +1,13 @@
 """`GET /metrics` at an address of its own: counts, times and tokens of all requests, for Prometheus.
 
-Without it the log tells of each request, and nothing is counted for a monitoring system.
+Without this extra, requests appear only in the log, and nothing is counted for a monitoring system.
 
 settings   the table [metrics] of gateway.toml
-counts     the families of the gateway, and what adds to them
+counts     the families of the gateway, and the code that adds to them
 families   counters, gauges, histograms, and their text
-serving    the address, and what is told of commits and of the loop
-dashboard  the families on a dashboard for Grafana
-verbs      the command that writes it; where the console is, its page Health links it
+serving    serves the address, and measures commits and the loop
+dashboard  a dashboard for Grafana with the families
+verbs      the command that writes the dashboard; the console's page Health links it
 """
 
 from __future__ import annotations

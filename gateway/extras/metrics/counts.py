@@ -1,6 +1,6 @@
 """The numbers of `GET /metrics`: counts, times and tokens of all requests, for Prometheus.
 
-Some are counted when a request or a commit ends, others are read at a scrape.
+Counters change when a request or a commit ends. Gauges are read at a scrape.
 
 Every label has a bounded set of values: no key, account, path or request id is one. Names follow
 OpenTelemetry's conventions for generative AI where there is one: `gen_ai.server.request.duration` is
@@ -26,10 +26,10 @@ SECONDS: Final = tuple(0.01 * 2**number for number in range(14))
 SHORT_SECONDS: Final = (*(0.0005 * 2**number for number in range(9)), 0.5, 2.0, 5.0)
 """Bounds for durations of milliseconds: the gateway's own work, commits, the event loop's lag."""
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Bounds for the requests of a commit; 512 is the most."""
+"""Bounds for the number of requests in a commit, which is at most 512."""
 
 OTHER: Final = "_other"
-"""Stands for all models that are not configured."""
+"""The label of all models that are not configured."""
 _CLIENT_ERROR: Final = 400
 """The first status that is an error."""
 _SERVER_ERROR: Final = 500
@@ -126,7 +126,7 @@ class Metrics:
         settled = call.settlement
         model = _name_model(call)
         fault = find_fault(None if settled is None else settled.outcome, status)
-        # Admission sets a provider before any is asked.
+        # Admission sets `provider` before any provider is asked.
         provider = call.provider if call.attempts else ""
         self._requests.add((call.surface, model, provider, str(status), fault))
         if settled is not None:
@@ -176,7 +176,7 @@ def _name_model(call: Call) -> str:
     """Return a configured model, `OTHER`, or "" where the request concerns none."""
     if call.model:
         return call.model if call.model in call.gateway.routes.models else OTHER
-    # One series for all unknown names, as callers make names up.
+    # All unknown names share one series, as callers can invent any number of names.
     return OTHER if call.error_code == "model_not_found" else ""
 
 

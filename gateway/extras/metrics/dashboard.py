@@ -1,4 +1,4 @@
-"""The dashboard for Grafana, made from the families of `counts`: a panel cannot ask for what is not told."""
+"""The dashboard for Grafana. Its queries are checked against the families of `counts`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gateway.extras.metrics.counts import GAUGES, Metrics
 from gateway.extras.metrics.families import Family, Labels
 
 SCHEMA_VERSION: Final = 39
-"""That of Grafana 11, which later ones read, too."""
+"""The schema of Grafana 11, which later versions read, too."""
 _SIZE: Final = 8
-"""Units of width and height of a panel, as Grafana counts them."""
+"""Width and height of a panel in Grafana's units, so that three fill a row of 24."""
 _IN_ROW: Final = 3
 """Panels in a row, which has 24 units of width."""
 _RATE: Final = "[$__rate_interval]"
@@ -24,7 +24,7 @@ _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """A query of a family, and the legend of what it finds."""
+    """A query of a family, and the legend of its series."""
 
     family: str
     legend: str = ""
@@ -32,12 +32,12 @@ class _Query:
     only: str = ""
     """The labels that select some of its series."""
     quantile: float | None = None
-    """Which of a histogram's is shown; None: the mean."""
+    """The quantile of a histogram to show; None shows the mean."""
     hourly: int = 0
-    """Shows how much a counter grew in an hour, in units of this many; 0: its growth in a second."""
+    """If set, a counter's growth per hour is shown, divided by this; 0 shows its growth per second."""
 
     def write(self, families: Mapping[str, Family]) -> str:
-        """Write it in PromQL. Raises LookupError for a family or a label that is not there."""
+        """Write the query in PromQL. Raises LookupError for an unknown family or label."""
         family = families[self.family]
         if missing := {*self.by} - {*family.labels}:
             raise LookupError(f"{self.family} has no label {missing}")

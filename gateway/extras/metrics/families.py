@@ -26,7 +26,7 @@ class Family:
         self.name, self.doc, self.labels = name, doc, labels
 
     def render(self, values: Mapping[Labels, float]) -> Iterator[str]:
-        """Make the lines of a value for each tuple of label values."""
+        """Yield the family's lines, with one value for each tuple of label values."""
         yield from self._begin()
         for labels, value in values.items():
             yield f"{self.name}{_brace(self._name(labels))} {format_number(value)}\n"

@@ -1,4 +1,4 @@
-"""The address of `GET /metrics`, which asks for no password: callers must not reach it."""
+"""Serves `GET /metrics` at an address without a password, which callers must not reach."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gateway.extras.metrics.families import CONTENT_TYPE
 from gateway.server.listener import CannotListen, bind_host
 
 LAG_TICK_SECONDS: Final = 0.5
-"""Seconds between two measurements of the event loop's lag: measuring must not cost anything itself."""
+"""Seconds between two measurements of the event loop's lag, so that measuring takes no noticeable time."""
 
 
 def start(gateway: Gateway, address: tuple[str, int]) -> Started:
-    """Count what ends from now on."""
+    """Count requests and commits that end from now on."""
     metrics = Metrics()
     gateway.listeners.append(metrics.note_call)
     gateway.ledger.watch_commits(metrics.note_commit)

@@ -11,12 +11,11 @@ from gateway.config.values import MAX_PORT
 
 
 def address(value: object) -> tuple[str, int]:
-    """Read a host and a port to listen on; an IPv6 address stands in brackets."""
+    """Read a host and a port to listen on. An IPv6 address is written in brackets."""
     host, colon, port = text(value).rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if is_bracketed else host
-    # `isdigit` takes digits of all scripts, and `int`
-    # raises an error of its own for thousands of them.
+    # `isdigit` takes digits of all scripts, and `int` raises an error for thousands of digits.
     is_number = port.isascii() and port.isdigit() and 0 < int(port[:6]) <= MAX_PORT
     if not colon or not host or not is_number or (":" in host) is not is_bracketed:
         raise ValueError(f'must be host and port such as "127.0.0.1:9090", not {show(value)}')

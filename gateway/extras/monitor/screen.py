@@ -20,7 +20,7 @@ from gateway.cli.arguments import render_table
 from gateway.extras.monitor.snapshot import Call, ProviderLine, Snapshot
 
 QUIT: Final = "q"
-"""The key that ends it."""
+"""The key that ends `top`."""
 _CENT: Final = NANO // 100
 """The nano-units to which balances are rounded: nobody acts on less."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -47,13 +47,13 @@ _SLOW_MS: Final = 30_000
 """A call that takes longer is yellow: people wait for less."""
 
 Row = tuple[str, tuple[str, ...]]
-"""Its colour, or "", and its cells."""
+"""The row's colour, or "", and its cells."""
 Table = tuple[tuple[str, ...], list[Row]]
 """Titles as `render_table` takes them, and rows."""
 
 
 def has_colours(out: TextIO) -> bool:
-    """Return whether a terminal is written to that shows colours, and whose owner wants them."""
+    """Return whether `out` is a terminal that shows colours, and its owner wants them."""
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"  # see no-color.org
     return out.isatty() and not is_plain
 
@@ -159,7 +159,7 @@ def _find_tone(ms: int | None) -> str:
 
 
 def _format_cents(nano: int) -> str:
-    """Round down to the cent, debts up; less than one is written as it is, so that only nothing is 0.00."""
+    """Round down to the cent, which makes debts larger. Less than a cent stays, so that only zero is 0.00."""
     return format_amount(nano // _CENT * _CENT if abs(nano) >= _CENT else nano)
 
 
@@ -176,7 +176,7 @@ def _describe_ms(ms: int | None) -> str:
 
 @contextmanager
 def full_screen(out: TextIO) -> Iterator[Callable[[str], None]]:
-    """Take the whole terminal; yields what shows a text, and gives it back whatever happens."""
+    """Take the whole terminal and yield a function that shows a text. Give the terminal back in any case."""
 
     def show(text: str) -> None:
         body = f"{_REST}\n".join(text.split("\n"))
@@ -214,7 +214,7 @@ def ending_by_signals() -> Iterator[None]:
 
 @contextmanager
 def reading_keys(source: TextIO) -> Iterator[Callable[[float], str]]:
-    """Yield a function that waits for keys of a terminal, so many seconds at most; "" for none."""
+    """Yield a function that waits for keys, at most so many seconds, and returns them; "" if none came."""
     modes = termios.tcgetattr(source)
     try:
         tty.setcbreak(source)  # keys come without Enter; Ctrl-C still interrupts

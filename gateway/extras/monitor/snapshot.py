@@ -16,11 +16,11 @@ from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, Value, join_parts, read_script
 
 LATELY_MS: Final = 10 * MINUTE_MS
-"""How far back calls are looked for: those that began earlier count in no rate, and as none of the slowest."""
+"""How far back calls are looked for: earlier ones count neither in rates nor among the slowest."""
 MOST: Final = 100
 """The most rows of a list: more than a screen has lines."""
 SLOWEST: Final = 5
-"""The most calls that are the slowest ones: a few are looked into, and the rest is no news."""
+"""The most calls that are listed as the slowest: people look into a few."""
 _SQL: Final = read_script(__file__)
 _ALARMING: Final = ("failing", "resting", "probing")
 """States of providers that come first."""
@@ -59,7 +59,7 @@ class Snapshot:
     currency: str
     in_flight: int
     calls: int
-    """Those that ended in the last minute; so are the next three."""
+    """Calls that ended in the last minute; the next three fields are of the same calls."""
     input_tokens: int
     output_tokens: int
     charged_nano: int

@@ -85,7 +85,7 @@ def _print(command: Command, seen: Snapshot) -> None:
 
 @contextmanager
 def _take_terminal(out: TextIO, every: int) -> Iterator[tuple[Show, Wait]]:
-    """Yield what shows a snapshot on the whole terminal, and what waits for its key."""
+    """Yield a function that shows a snapshot on the whole terminal, and one that waits for the key to end."""
     with ending_by_signals(), reading_keys(sys.stdin) as keys, full_screen(out) as write:
 
         def show(seen: Snapshot) -> None:

@@ -1,21 +1,21 @@
 """Moving: in from another gateway, with callers' keys, and a whole ledger to another machine.
 
-Without it gateway.toml is written by hand, callers get new keys, accounts are added one by one, and the
-paths `/v1/dashboard/billing` are none. A database of a file moves as a backup, and one of PostgreSQL by
-its own tools; neither becomes the other.
+Without this extra, gateway.toml is written by hand, callers get new keys, accounts are added one by one, and
+there are no paths `/v1/dashboard/billing`. A database in a file can then move as a backup, and PostgreSQL's
+by its own tools, but neither can become the other.
 
 verbs    the commands `adopt`, `key adopt`, `account import`, `export` and `import`
 litellm  LiteLLM's config.yaml as a draft
-costs    the prices and limits in it
+costs    the prices and limits in LiteLLM's config.yaml
 new_api  new-api's channels and options as a draft
 sources  reads their files, and the texts and numbers in them
-draft    a gateway.toml to be, and what is not carried over
+draft    the gateway.toml that is being written, and notes on settings not carried over
 known    vendors' addresses, models' prices and limits that others have built in
 keys     keys of another gateway, stored as digests
 people   the accounts of a CSV file, each with a key
-billing  the balance, where clients of one-api ask for it
+billing  the balance, at the paths where clients of one-api ask for it
 files    the file of JSON lines, proven by the audit on both sides
-ledgers  the rows of a whole ledger, out of its database and into a new one
+ledgers  reads the rows of a whole ledger, and makes a new ledger of them
 """
 
 from __future__ import annotations

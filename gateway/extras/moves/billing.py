@@ -1,7 +1,7 @@
-"""The balance under the addresses where OpenAI once had it, which clients of one-api ask.
+"""The balance at the paths where OpenAI once had it, and where clients of one-api ask for it.
 
-What is left is `hard_limit_usd` less a hundredth of `total_usage`, as those clients reckon: the
-balance, or what is left of the key's cap or budget if that is less. Amounts are in the gateway's currency.
+These clients compute the rest as `hard_limit_usd` minus a hundredth of `total_usage`. It is the balance, or
+the rest of the key's cap or budget if that is less. Amounts are in the gateway's currency.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.extension import Started
 from gateway.ledger.base import Key
 
 CENTS: Final = 100
-"""Hundredths of a unit of currency, in which usage is told there."""
+"""Hundredths of a unit of currency, in which `total_usage` is stated."""
 
 
 def start() -> Started:
@@ -52,7 +52,7 @@ async def show_subscription(http: web.Request, call: Call) -> web.Response:  # n
 
 async def show_usage(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
     assert call.key is not None
-    # Dates are not looked at, as in one-api: it is all that the key ever spent.
+    # Dates are ignored, as in one-api: the usage is everything that the key ever spent.
     return _reply({"object": "list", "total_usage": _number(call.key.spent_nano * CENTS)})
 
 
@@ -66,7 +66,7 @@ def find_left_nano(key: Key, now_ms: int) -> int:
 
 
 def _number(nano: int) -> orjson.Fragment:
-    """Return an amount as a number of JSON, with all its digits."""
+    """Return an amount as a JSON number, with all its digits."""
     return orjson.Fragment(format_amount(nano))
 
 

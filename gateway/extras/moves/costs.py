@@ -29,10 +29,10 @@ _PRICES: Final = {
     "input_cost_per_image": ("image", 1),
     "input_cost_per_second": ("minute", 60),
 }
-"""Our name of each price, and what makes one of ours of it."""
+"""The name of each price in gateway.toml, and the factor to its unit there."""
 _ABOVE: Final = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 _ALONE: Final = {IMAGE: "image", AUDIO: "minute"}
-"""The price that stands in place of all others, for models of a kind."""
+"""The price that replaces all others, by kind of model."""
 _UNTOLD: Final = "is not told, so nothing is charged for it there: here it is the list price, or 0"
 
 
@@ -41,28 +41,28 @@ def is_price(key: object) -> bool:
 
 
 def read_details(draft: Draft, name: str, model: DraftModel, told: Json) -> None:
-    """Take the prices and the limits that a deployment tells."""
+    """Take the prices and limits that a deployment states."""
     model.max_output = _read_count(draft, name, "max_output_tokens", told)
     model.max_input = _read_count(draft, name, "max_input_tokens", told)
     found = _read_prices(draft, name, model.kind, told)
     prices = found.pop(0, {})
     if model.kind in (DEFAULT_KIND, COMPLETION):
         _complete(draft, name, model, prices)
-    # Nothing is free by a zero that is not told of what all calls have.
+    # Zeros make a model free only if one is the price of something that every call has.
     if any(prices.values()) or prices.keys() & {"input", "request", "minute", "image"}:
         model.price = prices
         model.rules = {above: {**prices, **found[above]} for above in sorted(found)}
 
 
 def _find_price(key: object) -> tuple[str, int, int] | None:
-    """Return our name of a price, what makes one of ours of it, and the input above which it holds."""
+    """Return a price's name in gateway.toml, the factor to its unit, and the input above which it applies."""
     found = _ABOVE.fullmatch(key) if isinstance(key, str) else None
     named = _PRICES.get(found[1] if found else str(key))
     return named and (*named, int(found[2]) * 1000 if found else 0)
 
 
 def _read_prices(draft: Draft, name: str, kind: str, told: Json) -> dict[int, dict[str, Decimal]]:
-    """Return the prices that a model of a kind can have, by the tokens of input above which they hold."""
+    """Return the prices that a model of this kind can have, by the tokens of input above which they apply."""
     found: dict[int, dict[str, Decimal]] = {}
     unused = {}
     is_alone = any(
@@ -94,7 +94,7 @@ def _has_price(kind: str, price: str, *, is_alone: bool) -> bool:
 
 
 def _complete(draft: Draft, name: str, model: DraftModel, prices: dict[str, Decimal]) -> None:
-    """Add list prices to a price of which only a part is told: the rest would be free."""
+    """Add list prices to a price that is stated only in part: the rest would be free."""
     if not prices or prices.get("request"):
         return
     known = next((one for word in model.names if (one := find_known(word))), None)

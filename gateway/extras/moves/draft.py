@@ -1,6 +1,6 @@
-"""A gateway.toml that is being written from another gateway's settings, and what stays behind.
+"""A gateway.toml written from another gateway's settings, and notes on what is not carried over.
 
-Secrets never come into it: a key that was written out becomes a variable that has to be set.
+It never contains secrets: a key in the other file becomes an environment variable that has to be set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gateway.ledger.records import Refused
 NANO_UNIT: Final = Decimal("1e-9")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _DEFAULT_LIMIT: Final = 4096
-"""Output tokens of a model whose own limit is not known: each model can write as many."""
+"""Output tokens of a model whose limit is unknown: every model can write this many."""
 
 Route = tuple[str, str]
 """The name of a provider, and its name of the model."""
@@ -47,19 +47,19 @@ class DraftModel:
     kind: str = DEFAULT_KIND
     routes: list[Route] = field(default_factory=list)
     fallbacks: list[Route] = field(default_factory=list)
-    """The routes of other models, which come after its own."""
+    """Routes of other models, which are tried after its own."""
     price: Prices | None = None
-    """None means that none was told. `image` stands alone: it is the price of an image."""
+    """None means that no price was stated. `image`, the price of an image, excludes all others."""
     rules: Mapping[int, Prices] = field(default_factory=dict)
-    """The prices above so many tokens of input."""
+    """Prices for longer inputs, by the tokens of input above which they apply."""
     max_output: int | None = None
     max_input: int | None = None
     aliases: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    """The names by which its price and limits may be known, the best first."""
+    """Names under which its price and limits may be known, the best first."""
 
     def find_price(self) -> Mapping[int, Prices] | None:
-        """Return the prices from so many tokens of input on, told or known; None if there are none."""
+        """Return the stated or known prices, by the input above which they apply; None without any."""
         if self.price is not None:
             return {0: self.price, **self.rules}
         known = next((one for name in self.names if (one := find_known(name))), None)
@@ -81,10 +81,10 @@ class Draft:
     """The variables that the other gateway reads, so that no other key gets their names."""
     _notes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _made: dict[str, str] = field(default_factory=dict, repr=False)
-    """The variables that were made for keys that were written out, by the key."""
+    """The variables that replace keys of the other file, by the key."""
 
     def note(self, what: str, why: str, where: str = "") -> None:
-        """Note that something is not carried over, or has to be looked at. No value is named."""
+        """Note a setting that is not carried over, or that has to be checked. Notes contain no values."""
         places = self._notes.setdefault((what, why), [])
         if where and where not in places:
             places.append(where)
@@ -97,7 +97,7 @@ class Draft:
         ]
 
     def name_secret(self, secret: str, wanted: str, where: str) -> str:
-        """Return the variable that is to hold a key that was written out; "" is one that was left out."""
+        """Return the environment variable for a key of the other file; `secret` is "" if that left it out."""
         if secret and secret in self._made:
             return self._made[secret]
         stem = re.sub(r"[^A-Z0-9]+", "_", wanted.upper()).strip("_")
@@ -109,7 +109,7 @@ class Draft:
         return name
 
     def add_provider(self, wanted: str, table: Mapping[str, object]) -> str:
-        """Return the name of the provider with these settings. Raises Unusable."""
+        """Return the name of the provider with these settings; add it if it is new. Raises Unusable."""
         for name, known in self.providers.items():
             if known == table:
                 return name
@@ -123,7 +123,7 @@ class Draft:
         return name
 
     def add_route(self, model_id: str, route: Route, kind: str | None = None) -> DraftModel:
-        """Add a route to a model, which is new if it has none. Raises Unusable."""
+        """Add a route to a model, and the model if it is new. Raises Unusable."""
         model = self.models.get(model_id)
         model = model or DraftModel(kind or find_kind(route[1]))
         self._check_route(model_id, model, route, kind or model.kind)
@@ -147,7 +147,7 @@ class Draft:
             raise Unusable("vectors of two models do not mix, so one cannot stand in for another")
 
     def add_deployment(self, model_id: str, route: Route, one: DraftModel) -> None:
-        """Add a route that has a price and limits of its own; the first ones count. Raises Unusable."""
+        """Add a route with its own price and limits; the first ones become the model's. Raises Unusable."""
         where, model = f"{model_id}: {'/'.join(route)}", self.models.get(model_id)
         dearer = model and _compare(model, one)
         model = self.add_route(model_id, route, one.kind)
@@ -161,7 +161,7 @@ class Draft:
         model.names += one.names
 
     def add_fallback(self, model_id: str, other_id: str, what: str) -> None:
-        """Let the routes of another model stand in for those of a model."""
+        """Add the routes of another model as fallbacks, or note why not."""
         where = f"{model_id} → {other_id}"
         missing = next((one for one in (model_id, other_id) if one not in self.models), None)
         if missing is not None:
@@ -218,11 +218,11 @@ class Draft:
         return "\n".join([*head, *(line for lines in priced for line in lines), *tail]) + "\n"
 
     def _write_model(self, model_id: str) -> tuple[list[str], bool]:
-        """Return the lines of a model's table, and whether they have its price."""
+        """Return the lines of a model's table, and whether they include a price."""
         model, prices = self.models[model_id], self._judge_prices(model_id)
         is_chat = model.kind == DEFAULT_KIND
         names = [*model.names, *(name for _, name in model.list_routes())]
-        told: dict[str, object] = {
+        settings: dict[str, object] = {
             "kind": None if is_chat else model.kind,
             "routes": ["/".join(route) for route in model.list_routes()],
             "aliases": model.aliases or None,
@@ -231,21 +231,21 @@ class Draft:
             **(find_quirks(names) if is_chat else {}),
             **prices,
         }
-        lines = [f"{key} = {write_value(value)}" for key, value in told.items() if value]
+        lines = [f"{key} = {write_value(value)}" for key, value in settings.items() if value]
         head = f"[models.{_quote(model_id)}]"
         return ["", head, *lines], bool(prices)
 
     def _judge_prices(self, model_id: str) -> dict[str, object]:
-        """Return a model's prices by the names of its settings; none if they cannot be taken."""
+        """Return a model's prices by the names of its settings; none, but a note, if they cannot be used."""
         model = self.models[model_id]
         prices = model.find_price()
         if prices is None:
             why = "no price is known: to add them, give each one"
             self.note("models without a price", why, model_id)
             return {}
-        told = _tell_prices(model.kind, prices)
+        settings = _tell_prices(model.kind, prices)
         mistake = next(filter(None, map(find_advice().judge_dollars, prices.values())), "")
-        if mistake := mistake or _find_missing(model.kind, told.get("price")):
+        if mistake := mistake or _find_missing(model.kind, settings.get("price")):
             self.note("prices", f"{mistake}; to add it, write its price", model_id)
             return {}
         if model.price is None:
@@ -253,10 +253,10 @@ class Draft:
             self.note("prices", why, model_id)
         if _is_free(prices) and len(prices) > 1:
             self.note("prices above a number of tokens", "the model is free below it", model_id)
-        return told
+        return settings
 
     def _find_limit(self, model_id: str) -> int | None:
-        """Find the most output tokens of a model: what is told, what is known, or else a guess."""
+        """Find the output limit of a model: stated, known, or guessed if a provider needs one; else None."""
         model = self.models[model_id]
         if model.kind not in (DEFAULT_KIND, COMPLETION):
             return None
@@ -293,7 +293,7 @@ def _compare(model: DraftModel, other: DraftModel) -> str:
 
 
 def _find_amount(prices: Prices, name: str) -> Decimal:
-    """Return a price: what has none of its own costs as much as the rest of input, or of output."""
+    """Return a price. If it is missing, the price of input or output applies."""
     other = "output" if name.endswith("_output") else "input" if "_" in name else ""
     return prices.get(name, prices.get(other, Decimal(0)))
 
@@ -309,13 +309,13 @@ def _tell_prices(kind: str, prices: Mapping[int, Prices]) -> dict[str, object]:
     if "image" in prices[0]:
         return {"price_image": [{"price": prices[0]["image"]}]}
     price, rules = _keep_price(kind, prices[0]), [*sorted(prices, reverse=True)[:-1]]
-    # Of the rules the first that holds counts.
+    # The first rule that applies counts, so the longest inputs come first.
     told = [{"input_above": above, "price": _keep_price(kind, prices[above])} for above in rules]
     return {"price": price, "price_when": told}
 
 
 def _find_missing(kind: str, price: object) -> str:
-    """Say which amounts a price lacks that a model of a kind has to have; "" if none."""
+    """Describe the amounts that a price lacks for a model of this kind; "" if it lacks none."""
     known = find_kinds().get(kind)
     if known is None or not isinstance(price, dict):
         return ""
@@ -325,7 +325,7 @@ def _find_missing(kind: str, price: object) -> str:
 
 
 def _keep_price(kind: str, price: Prices) -> Prices:
-    """Return the amounts that a model of a kind has, all of them."""
+    """Return the amounts that a model of this kind can have, with zeros for missing required ones."""
     kept = dict(price)
     if kind in (DEFAULT_KIND, COMPLETION):
         kept = {"input": Decimal(0), "output": Decimal(0), **kept}

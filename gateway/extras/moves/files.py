@@ -1,11 +1,11 @@
-"""Moves of a whole ledger by a file of JSON lines, proven by the audit on both sides.
+"""Moves a whole ledger by a file of JSON lines, and proves it by the audit on both sides.
 
     {"gateway_ledger": 4}                              the version of its schema
     {"table": "accounts", "row": {"id": 1, ...}}       one row; blobs are {"hex": "..."}
     {"end": {"accounts": 1, ...}}                      the rows of each table: the file is whole
 
-It has no key, token, code or password in the clear, and nobody's sessions; but the secrets that sign
-what holders' webhooks get, as the database has them.
+The file has no key, token, code or password in clear text, and no sessions. But it has the secrets that sign
+messages to holders' webhooks, as the database does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gateway.ledger.records import AuditReport, Conflict, Location, NotFound, Re
 from gateway.ledger.sql.books import Books
 
 FILE_MODE: Final = 0o600
-"""Only the owner reads and writes the file: it has everybody's accounts."""
+"""The file's mode: only its owner may read and write it, since it has all accounts."""
 
 
 def export_ledger(books: Books, target: Path, progress: Progress = ignore) -> dict[str, int]:
@@ -42,7 +42,7 @@ def export_ledger(books: Books, target: Path, progress: Progress = ignore) -> di
             counts = _write(books, out, progress)
             out.flush()
             os.fsync(out.fileno())  # the old ledger may be deleted as soon as this returns
-    except BaseException as error:  # also Ctrl-C: half a file must not be taken for a ledger
+    except BaseException as error:  # including Ctrl-C: nobody must take half a file for a ledger
         with suppress(FileNotFoundError):
             target.unlink()
         if isinstance(error, OSError):

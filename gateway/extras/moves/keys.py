@@ -1,6 +1,6 @@
-"""Keys that callers have from another gateway: read from lines or from CSV, and put into the ledger.
+"""Adopts keys that callers have from another gateway: reads lines or CSV, and adds the keys to the ledger.
 
-Only digests are stored, as of our own keys. No message repeats a key, nor a cell that may hold one.
+Only digests are stored, as for our own keys. No message repeats a key, nor a cell that may hold one.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ COLUMNS: Final = (
     *("key", "account", "name", "balance", "budget", "cap", "models", "expiry", "rpm", "tpm"),
     "concurrency",
 )
-"""The columns that CSV may have, in any order; all but the key and the account may be absent or empty."""
+"""The columns that CSV may have, in any order. All except key and account may be absent or empty."""
 MAX_KEYS: Final = 500
-"""The most keys at once: they are written in one transaction, and a gateway that has to wait for its
-end for five seconds refuses calls. A key takes PostgreSQL some milliseconds."""
+"""The most keys at once: they are written in one transaction, and a gateway that waits for its end longer
+than five seconds refuses calls. PostgreSQL needs some milliseconds for a key."""
 LEAST_CHARS: Final = ids.SHOWN_CHARS + ids.LEAST_HIDDEN_CHARS
 """Characters of a key, of which the last four are shown."""
 MOST_CHARS: Final = 1000
@@ -55,7 +55,7 @@ class AdoptedKey:
     terms: KeyTerms
     own: Allowance | None = None
     balance_nano: int | None = None
-    """The balance to begin with, of an account that is new."""
+    """The first balance of a new account."""
 
 
 def read_key(text: str, line: int, prefix: str, *, is_digest: bool) -> StoredSecret:
@@ -110,7 +110,7 @@ def read_csv(
 
 def _check_header(header: Sequence[str], account: str | None) -> None:
     wanted = ",".join(COLUMNS)
-    # A header that is missing is a line with a key, so none of it is repeated.
+    # If the header is missing, the first line has a key, so the message repeats none of it.
     if any(name not in COLUMNS for name in header) or len(set(header)) < len(header):
         raise Refused(f"line 1: the first line names the columns, each once: {wanted}")
     if "key" not in header or (account is None and "account" not in header):
@@ -126,7 +126,7 @@ class _Row:
         text = self.cells.get(column)
         if not text:
             return None
-        # A row with a comma too many has its key in another column.
+        # In a row with a surplus comma, the key is in another column.
         if text == self.cells.get("key") or text.startswith("sk-"):
             raise Refused(f"line {self.line}, column {column}: has a key in it")
         try:
@@ -188,7 +188,7 @@ _EXAMPLES: Final = {
 
 
 def adopt(books: Books, found: Sequence[AdoptedKey], progress: Progress = ignore) -> list[KeyView]:
-    """Put all keys into the ledger, or none; accounts that rows with balances name are made.
+    """Add all keys to the ledger, or none. Missing accounts are created if a row states their balance.
 
     Raises Refused with the number of the line.
     """
@@ -220,22 +220,22 @@ def _check_twice(found: Sequence[AdoptedKey]) -> None:
 
 
 def _list_balances(found: Sequence[AdoptedKey]) -> Iterator[tuple[int, str, int | None]]:
-    """Yield each account once, with the balance that its rows tell. Raises Refused if they differ."""
-    told: dict[str, tuple[int, int | None]] = {}
+    """Yield each account once, with the balance that its rows state. Raises Refused if they differ."""
+    balances: dict[str, tuple[int, int | None]] = {}
     for one in found:
-        line, balance_nano = told.setdefault(one.account, (one.line, one.balance_nano))
+        line, balance_nano = balances.setdefault(one.account, (one.line, one.balance_nano))
         if one.balance_nano not in (None, balance_nano):
             if balance_nano is not None:
                 raise Refused(
                     f"line {one.line}: line {line} tells another balance of the same account"
                 )
-            told[one.account] = one.line, one.balance_nano
-    for name, (line, balance_nano) in told.items():
+            balances[one.account] = one.line, one.balance_nano
+    for name, (line, balance_nano) in balances.items():
         yield line, name, balance_nano
 
 
 def _open_account(books: Books, line: int, name: str, balance_nano: int | None) -> None:
-    """Make an account that has a balance to begin with; one without has to be there."""
+    """Create an account if it is missing and has a balance. Raises NotFound if it is missing and has none."""
     try:
         books.read_account(name)
     except NotFound as error:

@@ -1,6 +1,6 @@
 """Facts that other gateways have built in: vendors' addresses and variables, models' prices and limits.
 
-Prices are vendors' list prices in USD, for models that are often found in such files.
+Prices are vendors' list prices in USD, for models that such files often name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gateway.dialects.wire.records import DEFAULT_KIND
 @dataclass(frozen=True, slots=True)
 class Vendor:
     base_url: str
-    """The address up to and including /v1; "" where each customer has another."""
+    """The address up to and including /v1; "" if each customer has a different one."""
     variable: str
     """The variable of its key; "" if it needs none."""
     dialect: str = "chat"
     path: str = "/v1"
-    """Stands behind an address without a path; "" if addresses are given as they are."""
+    """The path that is appended to an address without one; "" if addresses are complete."""
     settings: Mapping[str, object] = field(default_factory=dict)
     is_root: bool = False
-    """Whether its clients add the path to each address."""
+    """The vendor's clients append `path` to every address."""
 
 
 _MARKS: Final = {"takes": ["cache_control", "top_k"], "pass_headers": ["http-referer", "x-title"]}
@@ -87,7 +87,7 @@ class Known:
     prices: Mapping[str, Decimal]
     max_output: int | None
     rules: Mapping[int, Mapping[str, Decimal]]
-    """The prices above so many tokens of input."""
+    """Prices for longer inputs, by the tokens of input above which they apply."""
 
 
 _LISTED: Final = """
@@ -208,7 +208,7 @@ def _fold(name: str) -> str:
 
 
 def find_known(name: str) -> Known | None:
-    """Return what is known of a model, with or without the date at the end of its name."""
+    """Return the known facts of a model. A date at the end of its name is ignored if necessary."""
     folded, listed = _fold(name), _read_listed()
     found = listed.get(folded) or listed.get(_ENDS.sub("", folded))
     return found and found[1]
@@ -257,7 +257,7 @@ _MAKERS: Final = ("openai", "azure")
 
 
 def is_for_responses(vendor: str, names: Iterable[str]) -> bool:
-    """Tell whether a model of these names is one of OpenAI's that only the newer API serves."""
+    """Return whether one of these names is a model of OpenAI's that only the Responses API serves."""
     return vendor in _MAKERS and any(_RESPONSES.match(_fold(one)) for one in names)
 
 
@@ -265,12 +265,12 @@ def is_for_responses(vendor: str, names: Iterable[str]) -> bool:
 class _Quirks:
     leave_out: tuple[str, ...] = ()
     reasoning: str = ""
-    """How a model of Anthropic is told to reason; "" for others."""
+    """The setting `reasoning` of a model of Anthropic; "" for other models."""
 
 
 _SAMPLING: Final = ("temperature", "top_p")
 _EFFORT: Final = "effort"
-"""The mark of a setting that is left out."""
+"""The default `reasoning` of a model of Anthropic, which is not written."""
 _QUIRKS: Final = (
     (re.compile(r"gpt-[5-9](?!.*chat)|o[134](-|$)"), _Quirks(_SAMPLING)),
     (
@@ -286,11 +286,11 @@ _QUIRKS: Final = (
 
 
 def find_quirks(names: Iterable[str]) -> dict[str, object]:
-    """Return the settings that a model needs whose routes have these names, the first one first."""
+    """Return the settings that a model needs, from the names of its routes. Earlier names take precedence."""
     folded = [_fold(one) for one in names]
-    found = [told for one in folded for pattern, told in _QUIRKS if pattern.match(one)]
-    left_out = dict.fromkeys(field for told in found for field in told.leave_out)
-    reasoning = next((told.reasoning for told in found if told.reasoning), _EFFORT)
+    quirks = [told for one in folded for pattern, told in _QUIRKS if pattern.match(one)]
+    left_out = dict.fromkeys(field for told in quirks for field in told.leave_out)
+    reasoning = next((told.reasoning for told in quirks if told.reasoning), _EFFORT)
     return {
         "leave_out": list(left_out) or None,
         "reasoning": None if reasoning == _EFFORT else reasoning,

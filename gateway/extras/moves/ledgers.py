@@ -1,6 +1,6 @@
-"""The rows of a whole ledger, out of its database and into a new one.
+"""Reads the rows of a whole ledger, and makes a new ledger of such rows.
 
-A ledger in a file is read and made here. The extra of another kind of database adds a `Mover`.
+Ledgers in a file are read and made here. The extra of another database adds a `Mover`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _LEFT_OUT: Final = (
     *("changes", "checkpoints", "extra_tables"),
     *("folded", "daily_totals", "entries_by_account", *folds.FILES),
 )
-"""Tables that concern the processes that use this database, and what follows from the others."""
+"""Tables that do not move: they concern the processes of this database, or are derived from other tables."""
 CHARGE_COLUMN: Final = "charge_id"
-"""It follows from the entries, and PostgreSQL has no such column."""
+"""A column that does not move: it follows from the entries, and PostgreSQL does not have it."""
 _TABLES: Final = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     " AND name NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid"
@@ -55,7 +55,7 @@ class MoveRecord:
 
 
 class Mover(Protocol):
-    """Reads and makes ledgers of databases at addresses, as the functions below say."""
+    """Reads and makes ledgers in databases at addresses; see the functions of the same names below."""
 
     def read_records(
         self, books: Books, progress: Progress, /
@@ -90,7 +90,7 @@ def make_ledger(
     """Make a new ledger from another's records of this schema version, if they add up.
 
     Raises:
-        BadRecord: the version is unknown, or a record has no place in a ledger of it.
+        BadRecord: the version is unknown, or a record does not fit into its schema.
         LedgerError: the ledger cannot be made.
     """
     records = _leave_out(records)
@@ -106,7 +106,7 @@ def _find_mover() -> Mover:
 
 
 def _leave_out(records: Iterable[MoveRecord]) -> Iterator[MoveRecord]:
-    """Leave out rows of extras' tables that stay where they are: a gateway without the extra exports them, too."""
+    """Leave out rows of extras' tables that do not move: a gateway without the extra exports them, too."""
     known = find_ledger_tables().values()
     here = {name for one in known for name in one.names}
     stay = {name for one in known for name in one.stay}
@@ -120,14 +120,14 @@ def _leave_out(records: Iterable[MoveRecord]) -> Iterator[MoveRecord]:
 
 
 class FileRows(Part):
-    """All rows of a ledger in a file that move."""
+    """Reads the rows that move from a ledger in a file."""
 
     def __init__(self, books: SqliteBooks) -> None:
         super().__init__(books)
         self._connection = books.connection
 
     def read(self, progress: Progress) -> tuple[int, Iterator[MoveRecord]]:
-        """The caller's transaction makes them one state of the ledger."""
+        """Return the schema's version and the rows. The caller's transaction makes them one state."""
         with self._database.reading():
             folds.see_all_charges(self._connection)
             records = self._read_all()
@@ -161,7 +161,7 @@ def _make_file(
                 report = run_audit(connection, full=True, now_ms=now_ms, progress=progress)
                 _empty_log(connection, path)
             if report.ok:
-                os.link(part, path)  # unlike a renaming it fails where a file has the name by now
+                os.link(part, path)  # unlike renaming, it fails if a file got this name meanwhile
                 sync_folder(path.parent)
     except (OSError, sqlite3.Error) as error:
         raise explain(path, error) from error
@@ -172,8 +172,8 @@ def _make_file(
 def _lending_part(path: Path) -> Iterator[Path]:
     """Make a file beside the ledger's name, and remove it at the end.
 
-    The ledger is made and audited there, so the name never has one that does not add up. No other
-    import writes to it, even one of the same name.
+    The ledger is made and audited there, so its name never belongs to one that does not add up. No other
+    import writes to this file, even an import to the same name.
     """
     descriptor, part = make_part(path)
     try:
@@ -185,8 +185,8 @@ def _lending_part(path: Path) -> Iterator[Path]:
 
 
 def _empty_log(connection: sqlite3.Connection, path: Path) -> None:
-    """Write the log into the file, which gets its name without it. Raises LedgerError, sqlite3.Error."""
-    # To close the connection does that, too, but keeps the log and says nothing if the disk is full.
+    """Write the log into the file, which is linked without it. Raises LedgerError, sqlite3.Error."""
+    # Closing the connection does so, too, but on a full disk it silently keeps the log.
     (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if is_busy:
         raise LedgerError(
@@ -206,7 +206,7 @@ def _insert_all(
     connection.execute(folds.FILE_ENTRIES)
     connection.execute(folds.SUM_UP_DAYS)
     connection.execute(folds.NOTE_FOLDED)
-    # The commit would refuse these rows, too, but not say which table they are in.
+    # The commit would refuse these rows, too, but would not name their table.
     for table, *_ in connection.execute("PRAGMA foreign_key_check"):
         raise BadRecord(f"{table}: a row refers to one that is missing")
 
@@ -215,7 +215,7 @@ def _insert_records(
     connection: sqlite3.Connection, columns: Mapping[str, set[str]], records: Iterable[MoveRecord]
 ) -> None:
     for record in records:
-        # Names from the file become SQL below, so none passes that the schema does not have.
+        # Names from the file become SQL below, so only those of the schema are accepted.
         unknown = record.row.keys() - columns.get(record.table, set())
         if unknown or not record.row:
             raise BadRecord(f"this version has no table '{record.table}' with such columns")

@@ -44,7 +44,7 @@ _SAME: Final = {
     **dict.fromkeys(("custom_openai", "openai_like", "litellm_proxy"), "hosted_vllm"),
     **dict.fromkeys(("text-completion-openai",), "openai"),
 }
-"""Names of vendors that are served as another one is."""
+"""Names of vendors that are treated as another vendor."""
 _UNSERVED: Final = {
     "bedrock": "AWS signs each request; put a proxy of AWS's with an OpenAI address in front",
     "sagemaker": "AWS signs each request",
@@ -111,7 +111,7 @@ def adopt(file: Path, environ: Mapping[str, str]) -> Draft:
     deployments = [one for one in raw["model_list"] if isinstance(one, dict)]
     if len(deployments) < len(raw["model_list"]):
         draft.note("model_list", "some entries are no tables")
-    # A `*` stands for what no other entry names, so it comes last.
+    # A `*` stands for models that no other entry names, so such entries come last.
     for one in sorted(deployments, key=lambda one: "*" in read_text(one.get("model_name"))):
         params = _take_credential(draft, read_table(one.get("litellm_params")), credentials)
         _add_deployment(draft, {**one, "litellm_params": params}, environ)
@@ -155,7 +155,7 @@ def _add_deployment(draft: Draft, one: Json, environ: Mapping[str, str]) -> None
     try:
         vendor_name, upstream = _split(params)
         whole = read_text(params["model"])
-        # Only of Azure's deployments, which have any name, the callers' name says what they are.
+        # Azure's deployments have arbitrary names, so only there the callers' name may tell the kind.
         names = (upstream, name) if vendor_name.startswith("azure") else (upstream,)
         kind = _find_kind(told, params, *names)
         provider: Json = _make_provider(draft, name, vendor_name, params, environ)
@@ -197,7 +197,7 @@ def _take_credential(draft: Draft, params: Json, credentials: Mapping[str, Json]
 
 
 def choose_responses(draft: Draft, name: str, provider: Mapping[str, object]) -> Json:
-    """Return a provider of chat as one that is asked by the newer API."""
+    """Return a chat provider's settings for the Responses API, or unchanged if that is not possible."""
     dialect = find_dialects().get(str(provider["dialect"]))
     if dialect is None or not dialect.is_openai_like:
         return provider
@@ -214,9 +214,9 @@ def _split(params: Json) -> tuple[str, str]:
     """Return the vendor's name and its name of the model. Raises Unusable."""
     whole = read_text(params.get("model"))
     vendor, slash, rest = whole.partition("/")
-    told = read_text(params.get("custom_llm_provider"))
-    if told:
-        vendor, rest = told, whole.removeprefix(f"{told}/")
+    stated = read_text(params.get("custom_llm_provider"))
+    if stated:
+        vendor, rest = stated, whole.removeprefix(f"{stated}/")
     elif not slash:
         # LiteLLM knows these names without a vendor in front.
         vendor, rest = ("anthropic" if whole.startswith("claude") else "openai"), whole
@@ -235,7 +235,7 @@ def _split(params: Json) -> tuple[str, str]:
 
 
 def _find_kind(told: Json, params: Json, *names: str) -> str | None:
-    """Return the kind that is told, or that a name tells; None for others. Raises Unusable."""
+    """Return the stated kind, or that which a name tells; None if neither does. Raises Unusable."""
     mode = read_text(told.get("mode"))
     if mode and mode not in MODES:
         raise Unusable(f"there is no {mode} here")
@@ -244,7 +244,7 @@ def _find_kind(told: Json, params: Json, *names: str) -> str | None:
     kind = MODES.get(mode)
     found = (find_kind(one) for one in (read_text(told.get("base_model")), *names))
     named = next((one for one in found if one != DEFAULT_KIND), None)
-    # Old models of completions are often told to be for chat.
+    # Old completion models are often declared as chat models.
     return named if kind is None or (kind == DEFAULT_KIND and named == COMPLETION) else kind
 
 
@@ -254,7 +254,7 @@ def _make_provider(
     """Make a provider's table. Raises Unusable."""
     vendor = VENDORS[vendor_name]
     address = read_text(params.get("api_base") or params.get("base_url"))
-    # LiteLLM looks into such a variable, too.
+    # LiteLLM reads such a variable if the file has no address.
     usual = f"{_find_maker(vendor_name, params).upper()}_API_BASE"
     if not address and (environ.get(usual) or not vendor.base_url):
         address = _ENVIRONMENT + usual
@@ -282,15 +282,15 @@ def _make_provider(
 
 
 def _find_maker(vendor_name: str, params: Json) -> str:
-    """Return the vendor in the names of LiteLLM's variables."""
-    told = read_text(params.get("custom_llm_provider") or params.get("model")).partition("/")[0]
+    """Return the vendor's name as LiteLLM's variables have it."""
+    maker = read_text(params.get("custom_llm_provider") or params.get("model")).partition("/")[0]
     return (
-        told if _SAME.get(told) == vendor_name == "hosted_vllm" else vendor_name.partition("/")[0]
+        maker if _SAME.get(maker) == vendor_name == "hosted_vllm" else vendor_name.partition("/")[0]
     )
 
 
 def _read_headers(draft: Draft, model: str, params: Json) -> dict[str, str]:
-    """Return the headers that each request has, but variables and what may be a secret."""
+    """Return the headers of each request, without those with variables or possible secrets."""
     told = dict(read_table(params.get("extra_headers")))
     if params.get("organization"):
         told.setdefault("OpenAI-Organization", params["organization"])
@@ -320,7 +320,7 @@ _NAMED: Final = re.compile(rf"{_ENVIRONMENT}({_VARIABLE.pattern})")
 def find_address(vendor: Vendor, address: str, *, is_root: bool = False) -> str:
     """Return the address up to and including /v1, as gateway.toml has it. Raises Unusable.
 
-    The vendor's path is added to one without a path, and to each that is a root.
+    The vendor's path is appended to an address without one, and to every root address.
     """
     if not address and not vendor.base_url:
         raise Unusable("it has no address: write the provider's `base_url`")
@@ -344,7 +344,7 @@ def find_address(vendor: Vendor, address: str, *, is_root: bool = False) -> str:
 def _expand(
     draft: Draft, name: str, upstream: str, vendor_name: str, provider: Mapping[str, object]
 ) -> None:
-    """Write the models that a `*` stands for, as far as they are known here. Raises Unusable."""
+    """Add the models that a `*` stands for, as far as they are known here. Raises Unusable."""
     if name.count("*") != 1 or upstream.count("*") != 1:
         raise Unusable("a `*` cannot be asked for here: write each model")
     before, _, after = upstream.partition("*")

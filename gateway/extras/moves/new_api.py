@@ -72,16 +72,16 @@ TYPES: Final[Mapping[int, Vendor]] = {
     48: VENDORS["xai"],
     53: _make("https://llm.submodel.ai"),
 }
-"""new-api's numbers of vendors that have an API which is served here."""
+"""Vendors whose API is served here, by new-api's number."""
 _CUSTOM: Final = 8
-"""The type whose address is whole; the path is added to those of others."""
+"""The number of channels whose address is complete; to other addresses the vendor's path is appended."""
 _ENABLED: Final = 1
 """The status of a channel, or of a key, that is switched on."""
 _TABLES: Final = (
     *("modelratio", "completionratio", "cacheratio", "createcacheratio", "modelprice"),
     "groupratio",
 )
-"""The options that are read, without capitals and underscores; each has numbers by names."""
+"""The options that are read, in lower case without underscores. Each has numbers by name."""
 _UNIT: Final = "quotaperunit"
 _SETTINGS: Final = {
     "status_code_mapping": "statuses of providers are told as they are",
@@ -136,7 +136,7 @@ _COMPLETION: Final = tuple(
         (r"ERNIE-(Speed|Lite|Character|Functions)", 2, 1, True),
     )
 )
-"""The completion ratios that new-api has built in; a fixed one counts more than the option."""
+"""The completion ratios that new-api has built in. A fixed one takes precedence over the option."""
 _CREATE: Final = Decimal("1.25")
 """The ratio of writing to a cache that new-api has built in."""
 
@@ -162,7 +162,7 @@ def adopt(files: Sequence[Path]) -> Draft:
         why = f"there are {total}, of which the files have {len(channels)}: give all pages (&p=2 …)"
         draft.note("channels", why)
     prices = _Prices(draft, options)
-    # What is asked first there stands first here.
+    # Channels that new-api asks first come first.
     for one in sorted(
         channels, key=lambda one: (-_read_int(one.get("priority")), -_read_int(one.get("weight")))
     ):
@@ -190,7 +190,7 @@ def _find_channels(raw: object) -> list[Json]:
 
 
 def _find_total(raw: object) -> int:
-    """Return how many channels there are, by a page of them."""
+    """Return the number of all channels that a page of them states; 0 for other exports."""
     if not isinstance(raw, dict):
         return 0
     told = _read_int(raw.get("total")) if _find_channels(raw.get("items")) else 0
@@ -214,7 +214,7 @@ def _find_options(raw: object) -> dict[str, object]:
 _WRAPPING: Final = frozenset(
     {"success", "message", "code", "channels", "items", "total", "page", "page_size", "type_counts"}
 )
-"""Fields that stand around channels and options in replies."""
+"""Fields of replies that wrap channels and options, and are no options."""
 
 
 def _parse(value: object) -> object:
@@ -300,7 +300,7 @@ def _list_keys(value: object) -> Iterator[str]:
 
 
 class _Prices:
-    """Prices by ratios: dollars per million are the ratio times two, of output times another one."""
+    """Prices from ratios: input costs twice the ratio in dollars per million, output that times another."""
 
     def __init__(self, draft: Draft, options: Json) -> None:
         self._draft = draft
@@ -319,7 +319,7 @@ class _Prices:
         self._times = Decimal(MILLION) / (unit or _PER_TOKEN)
         groups = self._told["groupratio"]
         if groups.get("default") == 0:
-            # Nothing becomes free by a group.
+            # A group's ratio of 0 must not make models free.
             why = (
                 "that of `default` is 0, and prices are written as if it were 1: see who should pay"
             )
@@ -372,7 +372,7 @@ class _Prices:
         model.price = {name: round_price(amount * times) for name, amount in told.items()}
 
     def _find(self, option: str, model_id: str) -> Decimal | None:
-        """Find a model's number; a name that ends in `*` stands for all that begin so."""
+        """Find a model's number in an option. A name that ends in `*` matches all names that begin so."""
         told = self._told[option]
         if model_id in told:
             return told[model_id]
@@ -380,7 +380,7 @@ class _Prices:
         return told[best] if (best := max(begins, key=len, default="")) else None
 
     def _find_completion(self, model_id: str) -> Decimal:
-        """Find what output costs, times the input: the option counts less than what is fixed."""
+        """Find the ratio of output to input. A fixed ratio takes precedence over the option."""
         told = self._find("completionratio", model_id)
         found = (row[1:] for row in _COMPLETION if row[0].match(model_id))
         ratio, is_fixed = next(found, (Decimal(1), False))

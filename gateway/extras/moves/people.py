@@ -1,4 +1,4 @@
-"""The accounts of a CSV file, each with a key: all are added in one transaction, or none is."""
+"""Adds the accounts of a CSV file, each with a key: all in one transaction, or none."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gateway.ledger.records import NotFound, Refused
 from gateway.ledger.sql.books import Books
 
 COLUMNS: Final = ("name", "credit", "models", "rpm", "tpm", "concurrency", "key_name")
-"""The columns there may be, in any order; all but the first may be absent or empty."""
+"""The columns that CSV may have, in any order. All except the first may be absent or empty."""
 MAX_ROWS: Final = 1000
-"""The most accounts of a file: they are written in one transaction, which others wait for."""
+"""The most accounts of a file: they are written in one transaction, and other writers wait for it."""
 _FIELDS: Final = {"requests_per_minute": "rpm", "tokens_per_minute": "tpm"}
-"""The columns of fields that have another name."""
+"""The column of each field that has a different name."""
 
 MADE: Final = Fields[NewKey](
     ("name", "key.account"), ("key_name", "key.terms.name"), ("key_id", "key.id"), ("key", "secret")

@@ -1,4 +1,4 @@
-"""Files of other gateways: read whole, parsed, and their texts and numbers, which may be anything.
+"""Reads and parses files of other gateways, and reads strings and numbers from their values of any type.
 
 Fractions stay decimal: floats would change the last digits of prices.
 """
@@ -21,7 +21,7 @@ from gateway.ledger.records import NotFound, Refused
 Json = Mapping[str, Any]
 
 MAX_BYTES: Final = 16 << 20
-"""Bytes of a file of settings or of keys: all keys that are taken at once, and their terms."""
+"""Bytes of a file of settings or keys: more than all keys that are taken at once need, with their terms."""
 
 
 def read_file(file: Path) -> str:
@@ -61,7 +61,7 @@ def parse_yaml(file: Path, text: str) -> object:
             f"{file}: YAML needs PyYAML: {tell_install('yaml')}, or write the file as JSON"
         ) from error
     try:
-        # Amounts keep their digits: YAML's floats are read as texts, and so are dates.
+        # YAML's floats and dates are read as strings, so that amounts keep their digits.
         texts = (":float", ":timestamp")
         resolvers = {
             first: [(tag, one) for tag, one in found if not tag.endswith(texts)]
@@ -80,7 +80,7 @@ def read_table(value: object) -> Json:
 
 
 def read_decimal(value: object, below: int = MILLION) -> Decimal | None:
-    """Read an amount from another gateway's settings; None for what is no plain number from 0 to a bound."""
+    """Read an amount of another gateway's settings; None if it is no plain number from 0 to `below`."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
     try:
@@ -91,7 +91,7 @@ def read_decimal(value: object, below: int = MILLION) -> Decimal | None:
 
 
 def read_text(value: object) -> str:
-    """Read a text, or a number as one; "" for what is neither."""
+    """Return a string, or a number as a string; "" for any other value."""
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
         return ""
     return str(value)

@@ -27,7 +27,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import Refused
 
 _NAMED: Final = 5
-"""Accounts that are named at the end: a table may have hundreds."""
+"""Accounts that are named in the summary: a table may have hundreds."""
 _TO: Final = arg("--to", read.new_file, "write to this new file, not to stdout", dest="target")
 
 
@@ -167,7 +167,7 @@ def _read_stdin() -> str:
 @verb("export", "export ledger.jsonl", NEW_FILE)
 def export_ledger(command: Command, file: Path) -> int:
     books = command.open_books()
-    # An import would refuse books that do not add up.
+    # An import would refuse a ledger that does not add up.
     with command.progress() as progress:
         report = books.audit(progress)
     if not report.ok:

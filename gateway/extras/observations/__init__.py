@@ -6,7 +6,7 @@ records     refusals, calls to providers, latencies
 observer    counts in memory, which are written every few seconds
 serving     what is counted of requests; callers find their refused requests where receipts are
 book        the tables, see `tables.sql`: sums are added to, forgotten when old, and read
-describing  what operators are told of a request, besides its receipt or in its place
+describing  notes for operators on a request, beside its receipt or instead of one
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # commands do without what serves
     from gateway.extras.observations.observer import LatencyKey, Observations, RefusedRow
 
 KEPT_MS: Final = 31 * DAY_MS
-"""How long counts are kept: "the last 30 days", and the day that goes on."""
+"""How long counts are kept: "the last 30 days", and the present day."""
 KEPT_FAILURES: Final = 10_000
 """How many failures are kept as single requests: a provider that is down makes many."""
 KEPT_REFUSED_MS: Final = 7 * DAY_MS
@@ -104,7 +104,7 @@ def _write_refused(
 
 
 def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
-    """Sum by scope, so that a page reads few rows: days are as few as buckets."""
+    """Sum by scope and bucket, so that a page reads few rows: a day has one for each bucket at most."""
     rows: dict[Row, list[int]] = {}
     for (hour, account_id, provider, model), times in sums.items():
         buckets = [Counter(bisect_left(EDGES_MS, one) for one in times[at::2]) for at in range(2)]
@@ -125,7 +125,7 @@ def _label(key_id: str | None, name: str, last4: str) -> KeyLabel | None:
 
 
 def _meet(*columns: str | None) -> tuple[str, ...] | None:
-    """Return the models that are in each of the lists there are."""
+    """Return the models that are in every list; None if there is no list."""
     lists = [read_terms((one, None, None, None)).models for one in columns]
     found = [one for one in lists if one is not None]
     return tuple(one for one in found[0] if one in found[-1]) if found else None
@@ -135,8 +135,9 @@ _AFTER_ALL: Final = "req_g"
 """Greater than all request ids."""
 
 _EARLIER: Final = WeakKeyDictionary[Database, tuple[int, Mapping[tuple[str, str], UpstreamView]]]()
-"""Days before this one as each connection read them, and in which hour, after which it is read again: pages ask
-every few seconds, no key of the table finds a provider's latest slot, and what is past hardly changes."""
+"""The calls of days before this one, as each connection read them, and the hour of that: they are read once
+an hour. Pages ask every few seconds, no key of the table finds a provider's latest slot, and the past hardly
+changes."""
 
 
 class ObservationBook(Part):
@@ -149,7 +150,7 @@ class ObservationBook(Part):
     def read_latencies(
         self, scope: LatencyScope, first_hour: int, end_hour: int, account_id: int | None = None
     ) -> list[LatencyCount]:
-        """Return the counts of the hours before `end_hour`; a day's are those of its first hour."""
+        """Return the counts of the hours before `end_hour`; a day's counts have the day's first hour."""
         wanted = {"scope": scope, "first": first_hour, "end": end_hour, "account": account_id}
         return [
             LatencyCount(tuple(filter(None, name)), bucket, firsts, totals)

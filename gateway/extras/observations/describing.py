@@ -13,7 +13,7 @@ from gateway.extras.observations.records import RefusedView, UpstreamFailure
 from gateway.ledger.sql.database import Database
 
 MAX_NAMED: Final = 8
-"""How many models a reason names: all of a key's that has a short list."""
+"""The most models that a reason names: all models of a key with a short list."""
 REASONS: Final[Mapping[str, str]] = {
     "invalid_api_key": "The key has expired or was revoked.",
     "account_suspended": "The account is suspended.",
@@ -62,7 +62,7 @@ _ATTEMPT: Final = Fields[UpstreamFailure](*FAILURE.members, "rejected")
 
 
 def describe_call(database: Database, request_id: str) -> RequestNotes:
-    """Tell how each attempt failed, the first one first; for operators, as providers' addresses are."""
+    """Return notes for operators on how each attempt failed, in order. They have providers' addresses."""
     failures = ObservationBook(database).read_failures(request_id, request_id)
     return RequestNotes(
         {"failures": [_ATTEMPT.describe(one) for one in failures]},

@@ -73,7 +73,7 @@ class Observations:
         return bool(self.refusals or self.calls or self.latencies)
 
     def add(self, later: Observations) -> None:
-        # No more than there may be: each try of a long outage would add as much again.
+        # No more than `MAX_SUMS`, as each failed write of a long outage adds some.
         for key, refusal in later.refusals.items():
             if key in self.refusals or len(self.refusals) < MAX_SUMS:
                 self.refusals.setdefault(key, RefusalSum()).add(refusal)

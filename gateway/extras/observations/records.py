@@ -145,9 +145,9 @@ def measure_latency(counts: Iterable[LatencyCount]) -> Latency:
 def _find_percentile_ms(counts: list[int], percent: int) -> int | None:
     """Return about the least of the times that this percentage did not exceed; None if nothing was counted.
 
-    The times of a bucket are taken to be even within it, each in the middle of its share: so of one reply
-    all percentiles are the same, and none is at the bucket's end, where few replies would seem slower than
-    any of them was.
+    The times of a bucket are taken to be spread evenly over it, each in the middle of its share. So a single
+    reply has the same time in all percentiles, and that is not the bucket's end, which would make few replies
+    seem slower than they were.
     """
     rank = -(-sum(counts) * percent // 100)
     if not rank:

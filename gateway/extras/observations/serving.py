@@ -48,7 +48,7 @@ def start(gateway: Gateway) -> Started:
 
 
 def observe(ledger: ServingLedger) -> Observer:
-    """Make what counts beside a ledger, until that ends."""
+    """Make the observer of a ledger, which is closed as the ledger ends."""
 
     def write(sums: Observations, report: AsideEnd) -> None:
         now_ms = ledger.clock()

@@ -1,10 +1,10 @@
 """How providers answer, what was refused, who did what: `providers`, `refusals`, `events`, pages of the console.
 
-Without it what observations count is judged by nobody: the log has each failure and refusal. The ledger
-still notes each event, and nobody reads them.
+Without it nobody sees what the extra `observations` counts: only the log has each failure and refusal. The
+ledger still stores each event, and no command and no page shows them.
 
 health   judges providers by their latest calls; latencies, refusals
-needs    what an operator has to see to, for the console's overview
+needs    the problems that an operator has to see to, for the console's overview
 events   events as operators see and search them
 verbs    the three commands
 console  where the console is, for operators: health, how providers answer, refusals, the log of events

@@ -76,7 +76,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
 
 
 def _list_models_off(config: Config) -> list[dict[str, str]]:
-    """List the models that are off themselves, whatever their providers are."""
+    """List the models that are switched off themselves, whether or not their providers are off."""
     off = ((one.id, one.off) for one in config.models.values())
     return [{"id": id_, "reason": reason} for id_, reason in off if reason is not None]
 
@@ -183,7 +183,7 @@ def _describe_provider(
 
 
 def _list_secrets(provider: Provider, gateway: Gateway) -> Sequence[str]:
-    """Return a provider's keys; if it has a state, as they were renewed."""
+    """Return a provider's present keys: those that are renewed are in its state, if it has one."""
     state = gateway.routes.providers.get(provider.name)
     if state is None or not any(provider.sources):
         return provider.api_keys
@@ -205,7 +205,10 @@ def _describe_upstream_models(
 
 
 def _find_pause(breaker: BreakerState, seconds: int, rest_seconds: int = 0) -> health.Pause | None:
-    """Return whether nothing is sent for a while. An open breaker without seconds waits for a call."""
+    """Return the pause in which nothing is sent, if there is one.
+
+    An open breaker whose time is up waits for the next call, so that is no pause.
+    """
     if breaker == "probing":
         return health.Pause("probing")
     most = max(seconds, rest_seconds)

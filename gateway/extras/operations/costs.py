@@ -64,7 +64,7 @@ def _read_range(books: Books, request: ConsoleRequest) -> tuple[Group, int, int]
 def _read_rows(
     books: Books, request: ConsoleRequest, by: Group, first: int, last: int
 ) -> list[Row]:
-    """Return days in their order, and others with the least margin first, unknown costs last."""
+    """Return days in their order, other groups with the least margin first and unknown costs last."""
     request.find_named(books)
     rows = UsageBook(books).sum_with_costs(
         by,

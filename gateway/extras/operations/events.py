@@ -43,7 +43,7 @@ class EventFilter:
 
 class EventLog(Part):
     def read_page(self, chosen: EventFilter, before_id: int | None, limit: int) -> list[EventView]:
-        """Return the latest first."""
+        """Return events before an id, the latest first."""
         before = MAX_INTEGER if before_id is None else before_id
         wanted = {**_describe_filter(chosen), "before": before, "limit": limit}
         events = [EventView(*row) for row in self._database.read_rows(_PAGE, wanted)]

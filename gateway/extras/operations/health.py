@@ -26,11 +26,11 @@ from gateway.extras.observations.records import (
 from gateway.ledger.sql.books import Books
 
 ALARMING: Final = 3
-"""Failures that it takes to call a provider failing, and to raise an alert: one or two prove nothing."""
+"""The fewest failures to call a provider failing, and to raise an alert: one or two prove nothing."""
 LATEST: Final = 20
-"""Rows of the latest that are listed, such as refused requests, so that they fit on a screen."""
+"""Rows in lists of the latest, such as refused requests: they fit on a screen."""
 _LATEST: Final = "in its latest ten minutes"
-"""The time span of the rule: the latest slot with calls."""
+"""Words for the time span of the rule, which is the latest slot with calls."""
 
 State = Literal["off", "probing", "resting", "not_asked", "failing", "working"]
 
@@ -71,7 +71,8 @@ def judge(
 ) -> UpstreamState:
     """Judge a provider by the calls to one of its models, or to all.
 
-    Only the server knows whether a provider is off: its variables and credentials have the keys.
+    `pause` and `is_off` are known only in the process that serves: it has the breakers, and the variables
+    and credentials with the keys.
     """
     latest, hour = _sum(one.latest for one in seen), _sum(one.hour for one in seen)
     today = _sum(one.today for one in seen)
@@ -142,7 +143,10 @@ class LatencyRow:
 def list_latencies(
     books: Books, scope: LatencyScope, day: int | None = None, account_id: int | None = None
 ) -> tuple[list[LatencyRow], LatencyRow]:
-    """Return how long replies took lately and on a UTC day, or today: each name, and all together."""
+    """Return how long replies took in the last two clock hours and on a UTC day, by default today.
+
+    The result is a row for each name, and a row for all together.
+    """
     hour = books.clock() // HOUR_MS
     first = hour // HOURS_PER_DAY * HOURS_PER_DAY if day is None else day * HOURS_PER_DAY
     with books.snapshot():
@@ -194,7 +198,7 @@ def has_failed_often(latest: CallSums) -> bool:
 
 
 def _find_failures(latest: CallSums, hour: CallSums) -> str | None:
-    """Return the figures if half of the latest calls failed, three at least, or all of the hour's.
+    """Return the figures if half of the latest calls failed, or all calls of the hour, at least three.
 
     One failure proves nothing.
     """

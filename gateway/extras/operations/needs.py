@@ -47,7 +47,7 @@ def list_needs(
 
     Args:
         audit: the last full audit of this process.
-        overdrawn: accounts with less than nothing.
+        overdrawn: accounts with a balance below zero.
         uncosted: models with calls whose cost is unknown.
     """
     if audit is not None and not audit.ok:
@@ -59,7 +59,7 @@ def list_needs(
         yield Need("reload_refused", "gateway.toml was refused at the last reload.")
     yield from _find_due(gateway)
     yield from _find_failing(books, gateway)
-    # The file has no reason for a model itself: it is somebody's switch, which is easily forgotten.
+    # gateway.toml cannot switch a model off: an operator did, which is easily forgotten.
     if off := [name for name, model in gateway.config.models.items() if model.off is not None]:
         models = "1 model is" if len(off) == 1 else f"{len(off)} models are"
         yield Need("switched_off", f"{models} switched off.", off[:NAMED])
@@ -81,14 +81,14 @@ def _find_doubts(config: Config) -> Iterator[Need]:
     for model, provider in dict.fromkeys((one.model, one.provider) for one in losses):
         message = f"{model} is sold below its cost at {provider}."
         yield Need("sold_below_cost", message, (model,))
-    told = {one.warning for one in losses}
+    seen = {one.warning for one in losses}
     for warning in list_warnings(config):
-        if warning not in told:
+        if warning not in seen:
             yield Need("config_doubt", warning)
 
 
 def _find_due(gateway: Gateway) -> Iterator[Need]:
-    """Yield a need for what is on disk and not in force: the file, its fixed settings, the program."""
+    """Yield a need for each thing on disk that is not in force: the file, its fixed settings, the program."""
     reload = gateway.last_reload
     digest = find_digest(gateway.read.path)
     if digest not in {b"", gateway.read.digest} and (reload is None or reload.ok):
@@ -107,7 +107,7 @@ def _find_due(gateway: Gateway) -> Iterator[Need]:
 
 
 def _find_failing(books: Books, gateway: Gateway) -> Iterator[Need]:
-    """Yield a need for each provider that fails, or one of whose keys was not renewed."""
+    """Yield a need for each provider that fails, and for each problem of its keys' renewal."""
     seen: dict[str, list[UpstreamView]] = defaultdict(list)
     for one in health.list_upstream(books, gateway.config):
         seen[one.provider].append(one)
@@ -121,7 +121,7 @@ def _find_failing(books: Books, gateway: Gateway) -> Iterator[Need]:
 
 
 def tell_old_backup(books: Books, backup_days: int) -> str | None:
-    """Say that the last backup is too old, if it is; 0 days never are."""
+    """Return a sentence if the last backup is older than so many days, else None; 0 turns this off."""
     last = books.events.find_last("ledger.backup") if backup_days else None
     last_ms = None if last is None else last.at_ms
     if not backup_days or (last_ms is not None and books.clock() - last_ms < backup_days * DAY_MS):

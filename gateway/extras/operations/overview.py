@@ -36,7 +36,7 @@ Row = tuple[str, records.Usage, records.ProviderCosts]
 
 @route("GET", "/gateway", "operator", READERS)
 def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
-    """Show what all accounts did, have, and cost."""
+    """Show the usage, balances and costs of all accounts together, and what needs doing."""
     today = books.clock() // DAY_MS
     since_ms = (today - SPENT_DAYS + 1) * DAY_MS
     with books.snapshot():
@@ -103,7 +103,7 @@ def _find_uncosted(models: Sequence[Row]) -> list[str]:
 
 def _list_top(books: Books, days: range) -> list[Json]:
     """List the accounts that spent most, and what they spent in as many days before."""
-    # Sums of tokens of thousands of accounts would take longer than these few by themselves.
+    # To sum the tokens of thousands of accounts would take longer than to read these few one by one.
     read = partial(UsageBook(books).sum_by, "account")
     since_ms, before_ms = days.start * DAY_MS, (days.start - len(days)) * DAY_MS
     rows: list[Json] = []

@@ -31,8 +31,7 @@ def _describe_latency(row: LatencyRow, span: str, name: str) -> str:
 
 
 RECENT_MS: Final = 7 * DAY_MS
-"""Milliseconds back that refusals are shown unless another time is asked for: a week, as each is kept that
-long."""
+"""How far back refusals are shown without `--since`: a week, as each refused request is kept that long."""
 
 _PROVIDERS: Final[Columns[UpstreamView]] = (
     ("PROVIDER", lambda seen: seen.provider),

@@ -1,4 +1,4 @@
-"""The packages that other extras need, and which need not be there: says how they are installed.
+"""Optional packages that other extras need: says how they are installed.
 
 It serves nothing by itself.
 

@@ -45,7 +45,7 @@ def tell_install(
     by_uv = found is not None and (found.read_text("INSTALLER") or "").strip() == "uv"
     edit = f"-e {shlex.quote(f'{source}[{extra}]')}"
     command = f"uv pip install --python {python}" if by_uv else f"{python} -m pip install"
-    # What is not edited may have another version in its folder by now, so it stays as it is.
+    # An installation that is not edited stays as it is: its folder may have another version by now.
     return f"type `{command} {edit if edited else needs}`"
 
 
@@ -61,7 +61,7 @@ def find_needs(extra: str, found: metadata.Distribution | None) -> Sequence[str]
 
 
 def _find_distribution() -> metadata.Distribution | None:
-    """Return this gateway's own distribution; None if it runs without, beside a stranger's perhaps."""
+    """Return this gateway's own distribution; None if it runs without one, even beside another `gateway`."""
     from importlib import metadata  # 0.8 MiB, for errors only
 
     try:

@@ -1,9 +1,9 @@
-"""Pairs of dialects that have no translation of their own: two in a row, with chat in between.
+"""Pairs of dialects without a direct translation: two translations in a row, with chat in between.
 
-Callers and providers of an extra's dialect meet those of all others this way: it has translations to and from
-chat alone. The core's own dialects do not need it. Without it, a dialect that needs it goes, too.
+An extra's dialect has translations only to and from chat, and reaches all other dialects this way. The core's
+own dialects do not need it. Without this extra, a dialect that needs it has to be removed, too.
 
-composed  both translations as one, and refusals of the second one in the caller's words
+composed  both translations as one, and refusals of the second one with the caller's names
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Two translations in a row, for pairs of dialects without a direct one.
 
-A caller's dialect is translated to the pivot's, and that to the upstream's: requests twice, replies
-back twice. In streams, the bytes that the inner translation writes are fed to the outer one. The tokens
-are those that the upstream reported, or an estimate of what the inner translation wrote.
+A request is translated to the pivot's dialect, then to the upstream's. A reply takes the same way back. In
+streams, the bytes that the inner translation writes are fed to the outer one. The tokens are those that the
+upstream reported, or an estimate from the output of the inner translation.
 
 The second translation knows only the pivot's fields, so its refusals are renamed to the caller's. To
 find the refused part of a conversation, ever smaller parts are translated again. Refusals are rare, and
@@ -35,7 +35,7 @@ CONVERSATION: Final = "messages"
 """The pivot's field of the conversation."""
 _FIRST: Final = re.compile(r"\w+")
 _HELD: Final = ("content", "output")
-"""Members of an item, or of a part of it, that have parts."""
+"""Members of an item, or of a part, that have parts."""
 
 
 def rename(
@@ -91,7 +91,7 @@ def _find(value: object, refuses: Callable[[object], bool]) -> list[str | int]:
 
 
 PIVOT_TAKES: Final = frozenset(get_args(Taken)) - {"cache_control"}
-"""The pivot takes all fields that chat has; the upstream's dialect may refuse them."""
+"""The pivot takes all of chat's optional fields; the second translation may refuse them."""
 
 
 def compose(
@@ -101,7 +101,7 @@ def compose(
     caller, upstream = pivot
 
     def translate_request(request: CompletionRequest, target: Target) -> Json:
-        # The pivot is told only whether to reason; how much is written in the upstream's dialect.
+        # The first translation writes an effort; the second writes it in the form of the upstream's model.
         reasoning = target.reasoning if target.reasoning == "none" else "effort"
         outer_target = replace(
             target, reasoning=reasoning, takes=PIVOT_TAKES, leading_system=False, is_pivot=True
@@ -179,7 +179,7 @@ class _ComposedWriter(EventWriter):
         """Feed the inner writer's events to the outer stream."""
         try:
             write(*what)
-        finally:  # output counts even if it cannot be written
+        finally:  # output counts even if the caller cannot get it
             self.text_bytes = self._writer.text_bytes
         self._feed(self._writer.take())
 

@@ -11,14 +11,14 @@ schema    tables and functions: made, checked, migrated; the proof of the books 
           have the rules:
           tables, requests, rules, nodes   the tables, and what nothing may do to them
           rounds, settle, admit            one round of a node, in one call
-          lives                            who lives, who died, and what they left
+          lives                            which nodes live, which died, and the requests that they left
           sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
 versions  the version of the schema, and which older ones are migrated
 books     implements `Books`
 moving    every row as records, and a ledger made of them: for the extra `moves`
 nodes     the processes that serve, and what they count beside the books; dead nodes, and months
-feed      what others changed, of which a node hears or which it finds
+feed      other processes' changes, of which a node is notified, or which it finds by polling
 serving   opens a `ServingLedger` on it: connects, proves, loads, registers the node; reads receipts
 shared    holds that are stored at once, declined ones, locked accounts: a `ServingLedger` of several
 store     carries out rounds; connects again when the database was away

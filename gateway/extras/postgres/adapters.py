@@ -1,4 +1,4 @@
-"""Statements of the books are put into PostgreSQL's words, and values into its types."""
+"""Translate the SQL of the books into PostgreSQL's, and values into its types."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _WORDS: Final = (
     (re.compile(r"\bINDEXED BY \w+"), ""),  # hints to SQLite's planner, as is the next
     (re.compile(r"\bCROSS JOIN (\w+) ON\b"), r"JOIN \1 ON"),
     (re.compile(r"\bLIKE\b"), "ILIKE"),
-    # Values are in the text, so a condition that is none is left out by the planner, which would take
-    # `x = coalesce(NULL, x)` for one that few rows meet.
+    # Values are in the text, so the planner leaves out a condition that is always true. It would take
+    # `x = coalesce(NULL, x)` for a condition that few rows meet.
     (re.compile(r"([\w.]+) = coalesce\(:(\w+), \1\)"), r"(:\2 IS NULL OR \1 = :\2)"),
     (re.compile(r"\?"), "%s"),
     (re.compile(r"(?<!:):([a-z_]\w*)"), r"%(\1)s"),

@@ -25,7 +25,7 @@ of a second."""
 
 
 class PostgresBooks(Books):
-    """Times are the database's, but for a test's clock."""
+    """The books in PostgreSQL. Times are the database's, unless a test has a clock of its own."""
 
     # What a page reads is mostly in memory, so the order of an index comes cheaper than a sort.
     _BEGIN_SNAPSHOT = BEGIN_SNAPSHOT + "; SET LOCAL random_page_cost = 1"

@@ -1,4 +1,4 @@
-"""A node hears of what others changed, or finds it between its rounds.
+"""Learn of other processes' changes: by notifications, and by polls between a node's rounds.
 
 Transactions become visible in another order than their rows were numbered in. So a look for changes goes
 back to the oldest transaction that was under way at the look before, and leaves out what it has seen.
@@ -29,8 +29,8 @@ WAIT_MS: Final = 300
 """How long a look, or a change of months, waits for tables that somebody has locked: rounds wait behind
 it. It is less than the second after which a server looks for deadlocks."""
 NOTIFY_SECONDS: Final = 0.5
-"""Seconds between two looks of the listener's thread whether it is over: the end of the process waits
-for it."""
+"""Seconds between two looks of the listener's thread whether it was closed: it may outlive `close` by
+this."""
 RETRY_SECONDS: Final = 1.0
 """The pause before the listener connects again: polls find changes meanwhile."""
 

@@ -1,4 +1,4 @@
-"""A round's items are written as the JSON that `run_round` takes, and its answer is read."""
+"""Write a round's items as the JSON that `run_round` takes, and read its answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _US_SECONDS: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """A request that was not admitted: why, and what is spent by now."""
+    """A request that was not admitted: the reason, and the amounts spent by now."""
 
     reason: list[Any]
     balance_nano: int

@@ -1,4 +1,4 @@
-"""Moves of a whole ledger into a database and out of it, as the extra `moves` asks for them."""
+"""Move a whole ledger into a database or out of it, for the extra `moves`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def read_records(books: Books, progress: Progress) -> tuple[int, Iterator[MoveRe
 def make_ledger(
     url: str, version: int, records: Iterable[MoveRecord], now_ms: int, progress: Progress
 ) -> AuditReport:
-    """Make a ledger of the records of another, in a database that has none, if they add up.
+    """Make a ledger from another ledger's records, in a database that has none, if the records add up.
 
     Raises:
         BadRecord: the version is another one, or a record has no place in a ledger.

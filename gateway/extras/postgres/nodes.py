@@ -1,7 +1,7 @@
 """Nodes: each process that serves has a row, whose epoch it names in every transaction.
 
 What a node counts beside the books is written in a transaction of its own.
-Between its rounds a node looks for dead nodes and months.
+Between its rounds a node takes over dead nodes, makes and drops months, and deletes old rows.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def renew(session: Session, node: Node) -> None:
 def look_around(session: Session, node: Node, silence_seconds: float) -> Iterator[DeadNode]:
     """Note that this node lives, and interrupt the requests of dead nodes.
 
-    Nodes that died are found for as long as this one was seen without a break. Rows that another program
+    A node judges others only if it was itself seen throughout `silence_seconds`. Rows that another program
     has locked are left for the next time.
     """
     values = (node.id, node.epoch, f"{silence_seconds:f}")
@@ -118,7 +118,7 @@ def list_nodes(session: Session) -> list[NodeView]:
 
 
 def find_server(url: str) -> int | None:
-    """Return the process of a node of this host that serves. Raises LedgerError."""
+    """Return the id of a process of this host that serves; None if there is none. Raises LedgerError."""
     with closing(open_session(url)) as session:
         try:
             row = session.execute(_FIND, (socket.gethostname(), SILENCE_SECONDS)).fetchone()
@@ -132,7 +132,7 @@ ASIDE_WAIT_MS: Final = 50
 
 
 def write_aside(session: Session, write: Aside) -> None:
-    """Write what is no part of the books; a crash of the server may lose the last of it.
+    """Write rows that are no part of the books; a crash of the server may lose the latest of them.
 
     Rounds wait for this, so it waits for nobody.
     """
@@ -161,7 +161,7 @@ _FORGET: Final = (
     "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '30 days'",
     "DELETE FROM nodes WHERE ended_at < clock_timestamp() - INTERVAL '30 days'",
 )
-"""A node that was cut off, and that nobody took over, reads what was changed meanwhile."""
+"""Old rows stay for 30 days: a node that was cut off, and not taken over, still reads the changes since."""
 
 
 class Upkeep:

@@ -1,4 +1,7 @@
-"""Opens databases, as `ledger.opening` asks for it, and moves ledgers, as the extra `moves` does. PostgreSQL's driver may not be installed."""
+"""Opens databases for `ledger.opening`, and moves ledgers for the extra `moves`.
+
+PostgreSQL's driver may not be installed.
+"""
 
 from __future__ import annotations
 

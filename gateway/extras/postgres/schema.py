@@ -34,7 +34,7 @@ FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
     "months.sql",
 )  # fmt: skip
-"""Made anew by every upgrade."""
+"""The scripts of the functions, which every upgrade runs again."""
 WORKS_SINCE: Final = 6
 """The oldest version of this program that can serve from the present schema: an older one reads a
 table that is not there any more, and takes a person's password for the account's own."""
@@ -43,7 +43,7 @@ SHAPE: Final = 15
 SILENCE_SECONDS: Final = 5
 """A node that was not seen for this long is dead. Nodes report twice a second."""
 NOTICE_SECONDS: Final = SILENCE_SECONDS / 2
-"""A node gives a round up after this time and connects again, so that it is seen in the other half."""
+"""A node gives up a round after this time and connects again, so that it is seen in the rest of the time."""
 OLDEST_SERVER: Final = 130_000
 """PostgreSQL 13: functions of snapshots and 64-bit transaction ids."""
 
@@ -250,7 +250,7 @@ def run_audit(
     """
     with transaction(session):  # no round is under way: later entries have later numbers
         last = audit.read_last_entry(session)
-    # What is committed between the two is proven, but the checkpoint does not reach so far.
+    # Entries committed between the two transactions are proven, but are behind the checkpoint.
     with snapshot(session):
         since = 0 if full else audit.read_checkpoint(session)
         report = prove_books(session, since, full=full, progress=progress)
@@ -266,7 +266,7 @@ _KEPT_FROM: Final = "SELECT coalesce(max(kept_from_ms), 0) FROM retention"
 def prove_books(
     session: Session, since: int, *, full: bool, progress: Progress = ignore
 ) -> AuditReport:
-    """Prove the entries after one, or everything, in the caller's transaction."""
+    """Prove the entries after the id `since`, or everything, in the caller's transaction."""
     (kept_from_ms,) = session.execute(_KEPT_FROM).fetchone() or (0,)
     return audit.prove(
         session,

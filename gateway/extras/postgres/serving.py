@@ -37,7 +37,7 @@ from gateway.ledger.sql.rows import Lookups
 log = logging.getLogger("gateway.ledger")
 
 AGAIN_SECONDS: Final = 1
-"""A connection that ended before is noticed at once; a read that fails later is not repeated."""
+"""A read that fails within this time is repeated: its connection had ended before. Later failures are not."""
 
 
 @asynccontextmanager
@@ -149,7 +149,7 @@ class PostgresReader(Lookups):
             raise LedgerUnavailable from error
 
     def _read(self, sql: str, values: Values) -> Rows:
-        """Read; a connection from before may have ended with a server that is back by now."""
+        """Read. The connection may have ended with a server that is back by now: then connect again."""
         begun_seconds = time.monotonic()
         if self._session is not None and not self._session.is_broken:
             try:

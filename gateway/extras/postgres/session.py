@@ -45,10 +45,10 @@ PAUSE_SECONDS: Final = 0.2
 """Seconds of the pause after that, in which rounds go on: requests must not wait for one change twice in a
 row."""
 PATIENCE_MS: Final = 10_000
-"""How long a change tries, unless it is told otherwise."""
+"""How long a change tries by default: callers of `transaction` may give another time."""
 ROW_MS: Final = 250
-"""How long a change waits for a row. No round is under way then, so a stranger has it, and all nodes
-wait for the change."""
+"""How long a change waits for a row. No round is under way then, so another program has locked the row, and
+all nodes wait for the change."""
 NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 """The time as `DatabaseClock.listening` takes it."""
 IDLE_MS: Final = 2000
@@ -94,7 +94,7 @@ class DatabaseClock:
 
     @contextmanager
     def listening(self) -> Iterator[list[int]]:
-        """Take what the body appends for the database's time, if it appends it."""
+        """Learn from the database's time, if the body appends one to the list."""
         sent_us, told_us = _read_us(), list[int]()
         yield told_us
         for time_us in told_us:
@@ -169,7 +169,7 @@ class Session:
 def connect(url: str) -> Session:
     """Open a connection. Raises LedgerError."""
     try:
-        # The last one wins: names and notes are any text, so no URL may change the encoding.
+        # The encoding comes last, so no URL can change it: names and notes are any text.
         settings = {**SETTINGS, **_read_own(url), "client_encoding": "UTF8"}
         conninfo = make_conninfo(url, **settings)
         return Session(
@@ -195,7 +195,7 @@ def describe(error: Exception) -> str:
     """Return one line of what is wrong, in plain words if they are known; it quotes no values."""
     diagnostic = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     lines = (diagnostic or str(error)).strip().splitlines() or [type(error).__name__]
-    # Of attempts to connect the last is told last; the driver's advice below it begins with a tab.
+    # The last attempt to connect is in the last line; lines of the driver's advice begin with a tab.
     line = lines[0] if diagnostic else [line for line in lines if not line.startswith("\t")][-1]
     return next((plain for words, plain in PLAIN_WORDS if words in line), line)
 
@@ -204,7 +204,8 @@ def describe(error: Exception) -> str:
 def transaction(session: Session, wait_ms: int = PATIENCE_MS) -> Iterator[None]:
     """Change the books: no round and no other change runs meanwhile.
 
-    Others are waited for so long, a while at a time. A pool hands the settings to nobody.
+    It waits for others up to `wait_ms`, for `QUEUE_MS` at a time. Its settings end with the transaction, so a
+    pool hands them to nobody.
     """
     queue_ms, ends_us = min(QUEUE_MS, wait_ms), _read_us() + wait_ms * 1000
     take = (

@@ -165,7 +165,7 @@ class SharedLedger(ServingLedger):
     _writer: SharedWriter
 
     def hold(self, key: Key, admission: Admission) -> Hold:
-        """Have the row committed at once: it is in force for all once it is stored."""
+        """Queue the hold's row at once: the hold counts for all processes once its row is stored."""
         if not self._health.writable or self._writer.is_locked(key.account):
             raise LedgerUnavailable
         hold = take_hold(key, admission, self.clock)

@@ -1,4 +1,4 @@
-"""One statement runs on the event loop, which saves waking a thread twice per round.
+"""Run one statement on the event loop, which saves waking a thread twice per round.
 
 See "Asynchronous Command Processing" in PostgreSQL's documentation of libpq. Each call handles the bytes
 received so far; the loop calls again when there are more.
@@ -44,7 +44,7 @@ def _encode(parameter: Parameter) -> bytes | None:
 
 
 class _Exchange:
-    """One statement on its way, and what is known of its result."""
+    """A statement under way, and its result so far."""
 
     def __init__(self, connection: PGconn) -> None:
         self._connection = connection
@@ -82,9 +82,9 @@ class _Exchange:
             self._loop.remove_writer(self._socket)
 
     def _read(self) -> PGresult | None:
-        """Take what has come; return the result once all of it is there.
+        """Take the bytes that came; return the result once it is complete.
 
-        uvloop tells of a socket that broke once, and then forgets it: so nothing is left to be read.
+        uvloop reports a broken socket only once, so all bytes are taken each time.
         """
         while True:
             self._connection.consume_input()

@@ -268,11 +268,11 @@ class PostgresStore:
         new = ids - self._in_doubt
         self._in_doubt |= ids  # until its end is reported: a later step of this round may fail
         try:
-            told = await self._session.fetch_value(_ROUND_APART if apart else _ROUND, values)
+            reply = await self._session.fetch_value(_ROUND_APART if apart else _ROUND, values)
         except (*_BAD_ITEM, errors.LockNotAvailable):
             self._in_doubt -= new
             raise
-        answer = messages.read_answer(told, doubted=ids - new)
+        answer = messages.read_answer(reply, doubted=ids - new)
         if answer.locked:
             left = (one for one in (*ended, *asked) if one.hold.account.id in answer.locked)
             self._in_doubt -= new & {one.request_id for one in left}
@@ -320,7 +320,7 @@ class PostgresStore:
     async def _was_settled(
         self, item: Item, answer: messages.RoundAnswer, report: SharedReport
     ) -> bool:
-        """Return whether an earlier round settled it; take back what was withdrawn since."""
+        """Return whether an earlier round settled the item; take back a charge that was withdrawn since."""
         other, end = answer.others.get(item.request_id), item.settlement
         if other is None or end is None:
             return False

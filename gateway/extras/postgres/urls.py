@@ -8,7 +8,7 @@ from typing import Final
 from gateway.ledger.records import DatabaseUrl
 
 _ESCAPE: Final = "%(?!00)[0-9A-Fa-f]{2}"
-"""PostgreSQL's driver would repeat an invalid one in its error, even a password's."""
+"""A valid escape. PostgreSQL's driver would repeat an invalid one in its error, even one of the password."""
 _WORD: Final = rf"(?:[^\s:@/?#%\[\]]|{_ESCAPE})*"
 """A user, a password or a name."""
 _HOST: Final = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s:,@/?#%\[\]]|{_ESCAPE})*)(?::[0-9]{{1,5}})?"

@@ -1,9 +1,9 @@
-"""`price check` and `price propose`: the prices of gateway.toml beside a list that others publish.
+"""`price check` and `price propose`: compare the prices of gateway.toml with a published list.
 
-Without it prices are compared by hand; what calls cost does not change.
+Without this extra, prices are compared by hand. It never changes a price.
 
 verbs    the two commands
-compare  gateway.toml beside a list: what differs
+compare  the differences between gateway.toml and a list
 propose  the prices of the list as TOML to paste
 lists    opens a list of either format
 genai    genai-prices' format

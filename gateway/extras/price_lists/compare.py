@@ -1,7 +1,7 @@
-"""The prices of gateway.toml are compared with those of a list.
+"""Compares the prices of gateway.toml with those of a list.
 
-Where a model has a `cost`, that is compared, for each of its providers; else its `price`, with the
-entry of its first route.
+If a model has a `cost`, that is compared, for each of its providers. Otherwise its `price` is compared with
+the entry of its first route.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ State = Literal["agrees", "drifts", "not in the list", "not compared"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An amount that differs. Those of a rule that only the list has are compared with the base price's."""
+    """An amount that differs. If only the list has a rule, its amounts are compared with the base price."""
 
     name: str
     """The name of the amount in gateway.toml, with its rule's condition."""
@@ -47,7 +47,7 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
     proposed: PriceList | None = None
-    """The prices as the list has them; None where nothing drifts."""
+    """The prices with the list's amounts; None if nothing drifts."""
 
 
 def compare(config: Config, file: PriceFile) -> list[Comparison]:
@@ -106,7 +106,7 @@ def _differ(price: Price, amounts: Amounts, rule: str) -> Iterator[Difference]:
 
 
 def overlay(price: Price, amounts: Amounts) -> Price:
-    """Put a list's amounts into a price; other amounts stay, or follow as defaults do."""
+    """Put a list's amounts into a price. Other amounts stay, except that defaults are computed again."""
     merged: dict[str, int | None] = {**drop_defaults(price), **amounts}
     fill_defaults(merged)
     changes: dict[str, Any] = {name: nano for name, nano in merged.items() if nano is not None}
@@ -116,7 +116,7 @@ def overlay(price: Price, amounts: Amounts) -> Price:
 def _compare_rules(
     prices: PriceList, base: Price, listed: Listed, model: Model
 ) -> tuple[list[PriceRule], list[Difference], tuple[str, ...]]:
-    """Return the rules as the list has them, the differences, and what cannot be compared."""
+    """Return the rules with the list's amounts, the differences, and notes on what cannot be compared."""
     others = [rule.why for rule in prices.rules if not _is_tier(rule)]
     notes = (*listed.notes, *(f"the rule {why} has no counterpart" for why in others))
     if listed.tiers is None:
@@ -144,7 +144,7 @@ def _is_tier(rule: PriceRule) -> bool:
 
 
 def _find_place(rules: list[PriceRule], above: int) -> int:
-    """Find the place before the rules for shorter inputs, as the first that holds applies."""
+    """Find the place before the rules for shorter inputs, since the first rule that matches applies."""
     return next(
         (at for at, rule in enumerate(rules) if _is_tier(rule) and (rule.input_above or 0) < above),
         len(rules),

@@ -17,7 +17,7 @@ _NANO_DIGITS: Final = 9
 _DIGITS: Final = 60
 """Significant digits of an amount, at most: any price has fewer."""
 _LEAST_DIGIT: Final = -40
-"""The place of a first digit below which an amount is 0: no price is that small."""
+"""The exponent of the first digit, below which an amount counts as 0: no price is that small."""
 
 Amounts = Mapping[str, int]
 """Nano-units by the names of `Price`; amounts that the list leaves out are absent."""
@@ -35,16 +35,16 @@ class Listed:
     """The model's name in the list."""
     amounts: Amounts
     tiers: tuple[tuple[int, Amounts], ...] | None = ()
-    """Tokens of input, and the amounts above them; None if they are no rules of ours."""
+    """Tokens of input, and the amounts above them; None if our rules cannot express the list's."""
     notes: tuple[str, ...] = ()
     """Further terms of the list, in words."""
 
 
 def read_amount(value: object, where: str, *, power: int = 0) -> int:
-    """Read a price as nano-units, times ten to the `power`, which makes it one of ours.
+    """Read a price as nano-units; `power` is the power of ten from the list's unit to ours.
 
     Raises:
-        PriceListError: it is no number, or none that can be a price.
+        PriceListError: the value is no number, or out of the range of prices.
     """
     number = Decimal(value) if type(value) is int else value
     if not isinstance(number, Decimal) or not number.is_finite():
@@ -61,7 +61,7 @@ def read_amount(value: object, where: str, *, power: int = 0) -> int:
 
 
 def stack_tiers(base: Amounts, steps: Mapping[int, Amounts]) -> tuple[tuple[int, Amounts], ...]:
-    """Complete each tier by what the tiers below it, or the base, say."""
+    """Complete each tier with the amounts of lower tiers and of the base."""
     found: list[tuple[int, Amounts]] = []
     amounts = base
     for start in sorted(steps):

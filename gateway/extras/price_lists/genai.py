@@ -1,4 +1,4 @@
-"""genai-prices' list is an array of providers, each with its models."""
+"""Reads genai-prices' list, an array of providers, each with its models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PRICES: Final = {
     "request": ("requests_kcount", -3),
     "web_search": ("web_searches_kcount", 0),
 }
-"""The list's name of each price, and the power of ten that makes it one of ours."""
+"""The list's name of each price, and the power of ten from its unit to ours."""
 
 
 class GenaiPrices:
@@ -41,9 +41,9 @@ class GenaiPrices:
         self._today = today
 
     def find(self, provider: str, model: str) -> Listed | None:
-        """Find a model by its id, or by a name that its `match` gives as a whole.
+        """Find a model by its id, or by a whole name in its `match`.
 
-        Raises PriceListError if its entry is not in order.
+        Raises PriceListError if its entry is malformed.
         """
         models: dict[str, Json] = {}
         for one in self._providers:
@@ -74,7 +74,7 @@ class GenaiPrices:
         return Listed(name, base, stack_tiers(base, steps), notes)
 
     def _choose(self, where: str, prices: object) -> tuple[Json, tuple[str, ...]]:
-        """Choose the prices of today: of several, the last whose date has come."""
+        """Choose today's prices: the last entry whose starting date has come."""
         if isinstance(prices, dict):
             return prices, ()
         chosen: Json | None = None

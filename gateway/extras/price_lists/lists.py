@@ -1,4 +1,4 @@
-"""A published price list is opened: its format is found by what is in it."""
+"""Opens a published price list, and recognises its format by its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LiteLLM's map is a table of models, each with its provider's name."""
+"""Reads LiteLLM's map, a table of models, each with its provider's name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OURS: Final = {
     "output_cost_per_token": ("output", 6),
     "input_cost_per_request": ("request", 0),
 }
-"""Our name of each of the list's prices, and the power of ten that makes it one of ours."""
+"""Our name of each of the list's prices, and the power of ten from its unit to ours."""
 _ABOVE: Final = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 _RANGES: Final = "tiered_pricing"
 _SEARCHES: Final = "search_context_cost_per_query"
@@ -36,7 +36,7 @@ class LitellmPrices:
     def find(self, provider: str, model: str) -> Listed | None:
         """Find a model by its name, with or without the provider's in front.
 
-        Raises PriceListError if its entry is not in order.
+        Raises PriceListError if its entry is malformed.
         """
         prefix = f"{provider}/"
         models = {
@@ -65,7 +65,7 @@ class LitellmPrices:
 
 
 def _add_searches(base: dict[str, int], raw: object, where: str) -> tuple[str, ...]:
-    """Add the price of a thousand searches, if they have one whatever their size."""
+    """Add the price of a thousand searches, if it is the same for all sizes."""
     prices = {
         read_amount(one, where, power=3) for one in (raw.values() if isinstance(raw, dict) else ())
     }

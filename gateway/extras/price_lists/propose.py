@@ -1,4 +1,4 @@
-"""A proposal is TOML to paste: the prices that drift as the list has them, and in words what differs."""
+"""Writes a proposal: TOML to paste, with the list's prices where they drift, and the differences."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gateway.extension import find_advice
 from gateway.extras.price_lists.compare import Comparison, Difference, drop_defaults
 
 TENFOLD: Final = 10
-"""A factor beyond which a change is marked: it is as likely a fault of the list."""
+"""The factor beyond which a change is marked: it may well be a mistake in the list."""
 _THREE_DIGITS: Final = Context(prec=3)
 
 
 def propose(compared: Sequence[Comparison], today: date) -> str:
-    """Write the tables of all models with prices that drift, or a comment alone if none does."""
+    """Write the tables of all models whose prices drift, or only a comment if none does."""
     drifting = {one.model.id for one in compared if one.proposed is not None}
     if not drifting:
         return f"# {today}: nothing drifts from the list."
@@ -79,7 +79,7 @@ def _write_table(values: Mapping[str, str]) -> str:
 
 
 def _write_price(model: Model, price: Price, base: Price) -> str:
-    """Write the amounts that are no defaults, and of a rule those that are not its base price's."""
+    """Write the amounts that are no defaults and, in a rule, not inherited from the base price."""
     kept = drop_defaults(price)
     kept |= {name: None for name in INHERITED if getattr(price, name) == getattr(base, name)}
     shown = [(name, kept[name]) for name in PRICES if model.has_output or name != "output"]

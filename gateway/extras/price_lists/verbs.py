@@ -1,4 +1,4 @@
-"""`price check` and `price propose` show what differs from a list. Nothing is fetched or applied."""
+"""The commands `price check` and `price propose`. Nothing is downloaded or applied."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def price_check(command: Command, file: Path) -> int:
     compared = _open(command, file)
     drifting = [one for one in compared if one.state == "drifts"]
     rows = [
-        (one.model.id, one.key, str(one.route), said)
+        (one.model.id, one.key, str(one.route), line)
         for one in compared
-        for said in _describe_state(one)
+        for line in _describe_state(one)
     ]
     command.show([_COMPARISON.describe(one) for one in compared], render_table(_TITLES, rows))
     found = sum(one.state in {"agrees", "drifts"} for one in compared)
@@ -75,7 +75,7 @@ def _today() -> date:
 
 
 def _describe_state(one: Comparison) -> list[str]:
-    """Describe a comparison in lines: each difference, or the state, and what is to be known."""
+    """Describe a comparison in lines: its differences, or else its state, then its notes."""
     lines = [describe_difference(difference) for difference in one.differences] or [one.state]
     return [*lines, *one.notes]
 

@@ -1,12 +1,12 @@
-"""Responses callers that let their replies be stored: what they refer to is kept in memory for a while.
+"""Stored responses: replies of Responses callers are kept in memory for a while, for later requests.
 
 Without it `previous_response_id`, `item_reference` and `store: true` are refused, and
 `/v1/responses/{id}` is no path. Nothing is written to a disk.
 
 settings  the table [responses] of gateway.toml
-shelves   what is kept: by account, the oldest leaves first
-compacting  what stands in place of a conversation
-texts     requests and replies as they are kept, and as they are told
+shelves   the kept responses, by account
+compacting  `/v1/responses/compact`: a conversation in a shorter form
+texts     requests and replies in the form that is kept, and in that which callers get
 serving   the paths of `/v1`, and the memory of the process
 """
 

@@ -1,7 +1,7 @@
-"""`POST /v1/responses/compact`: a conversation comes in, and what stands in its place goes out.
+"""`POST /v1/responses/compact`: a conversation comes in, and its compacted form goes out.
 
 The request is sent on as one whose last item is `compaction_trigger`, which asks for the same within a
-response. OpenAI's reply has the user's messages and one item `compaction` behind them.
+response. OpenAI's reply has the user's messages, then one item `compaction`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from gateway.extras.responses.compaction import TRIGGER
 
 _FIELDS: Final = fields.Fields({"previous_response_id": fields.check_string})
 _MEMBERS: Final = ("id", "created_at", "usage", "service_tier")
-"""The members of a response that the reply has, too."""
+"""The members of a response that are copied to the reply."""
 
 
 def write_asking(data: bytes) -> bytes:
-    """Write the body of the request that asks for it. Raises BadRequest."""
+    """Write the request whose response has the compaction. Raises BadRequest."""
     body = fields.read_body(data, _FIELDS, ())
     given = body.get("input")
     if given is None and body.get("previous_response_id") is not None:
         given = []
-    if isinstance(given, str | list):  # anything else is refused like that of any request
+    if isinstance(given, str | list):  # any other input is refused later, as in every request
         body["input"] = [*list_given(given), {"type": TRIGGER}]
     body.pop("stream_options", None)
     return fields.dump_request(body | {"stream": False, "store": False})
@@ -49,7 +49,7 @@ def compact_reply(users: Sequence[Json], name: str, reply: Reply) -> None:
     response = get_object({"": maybe_loads(reply.body)}, "")
     outputs = get_list(response, "output")
     made = [one for one in outputs if type(one) is dict and one.get("type") == "compaction"]
-    if not made:  # the caller would take what there is for the whole conversation
+    if not made:  # the caller would take the user's messages alone for the whole conversation
         reply.failure = UndeliverableReply("The provider made no summary of the conversation.")
         return
     told = {member: response[member] for member in _MEMBERS if member in response}

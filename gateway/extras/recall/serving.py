@@ -1,14 +1,14 @@
-"""The paths of `/v1`: responses made with what is kept, shown and forgotten.
+"""The paths of `/v1` that use, show and delete kept responses.
 
     POST    /v1/responses                     as the core serves it, with the whole conversation
     POST    /v1/responses/input_tokens        as `count_tokens` counts it, with the whole conversation
-    POST    /v1/responses/compact             what stands in place of the whole conversation
+    POST    /v1/responses/compact             the whole conversation in a shorter form
     GET     /v1/responses/{id}                the response as its caller got it
     DELETE  /v1/responses/{id}
-    GET     /v1/responses/{id}/input_items    what came before it
+    GET     /v1/responses/{id}/input_items    the items before it
 
-A request that refers to earlier ones is written anew with what they are, and then read like any other:
-limits of size, prices and providers are those of the whole conversation.
+A request that refers to kept responses or items is written anew with their content, then read like any other:
+limits of size, prices and providers apply to the whole conversation.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Whole:
     request: CompletionRequest
     inputs: list[Text | Json]
     before: int
-    """How many items came before those that the caller sent."""
+    """The number of kept items before those that the caller sent."""
     previous: str | None
     is_kept: bool
 
@@ -72,17 +72,17 @@ class Recall:
     shelves: Shelves
     caller: ResponsesCaller = field(default_factory=lambda: ResponsesCaller(refers=True))
     _timer: asyncio.TimerHandle | None = None
-    """Set while anything is kept: forgets what is too old."""
+    """Drops responses that are too old. It is set while any response is kept."""
 
     async def create(self, http: web.Request, call: Call) -> web.StreamResponse:
-        """Serve a completion, which may refer to what is kept and may be kept."""
+        """Serve a completion. It may refer to kept responses, and may be kept itself."""
         if not self.shelves.settings.is_on:
             return await serve_completion(http, call)
         whole = await self._read(call, await read_body(http, call))
         request, is_kept = whole.request, whole.is_kept
         if is_kept or whole.previous is not None:
             request.told = {"previous_response_id": whole.previous, "store": is_kept}
-        if is_kept:  # a provider may count its ids anew, and so give one out twice
+        if is_kept:  # the gateway's own id: a provider may use an id twice
             request.told["id"] = ID_PREFIX + call.request_id
         with texts.renumber(whole.before):
             completion = await admit(http, call, request)
@@ -91,7 +91,7 @@ class Recall:
         return await send_reply(http, completion)
 
     async def count(self, http: web.Request, call: Call) -> web.StreamResponse:
-        """Count the tokens of a request, which may refer to what is kept."""
+        """Count the tokens of a request, which may refer to kept responses."""
         if not self.shelves.settings.is_on:
             return await count_tokens(COUNTER, http, call)
         with admit_count(call):
@@ -101,7 +101,7 @@ class Recall:
                 return await count_request(COUNTER, http, call, whole.request)
 
     async def compact(self, http: web.Request, call: Call) -> web.StreamResponse:
-        """Serve what stands in place of a conversation, which may be kept."""
+        """Serve a conversation in a shorter form. It may refer to kept responses. The reply is not kept."""
         request, before = await self._read_asking(call, await read_body(http, call))
         with texts.renumber(before):
             completion = await admit(http, call, request)
@@ -110,7 +110,7 @@ class Recall:
         return await send_reply(http, completion)
 
     async def _read_asking(self, call: Call, data: bytes) -> tuple[CompletionRequest, int]:
-        """Read the request for what stands in place of a conversation, and how many items are kept of it."""
+        """Read the request to compact a conversation. Return it with the number of kept items in it."""
         write = partial(write_asking, data)
         if is_large(len(data), 0):
             count_body(call, len(data))
@@ -123,12 +123,12 @@ class Recall:
         return whole.request, whole.before
 
     async def _read(self, call: Call, data: bytes, max_bytes: int = sys.maxsize) -> Whole:
-        """Read a request, and write it anew if it refers to others. Raises as `read_body` and `parse`."""
+        """Read a request; write it anew if it refers to kept content. Raises as `read_body` and `parse`."""
         request = await parse(call, self.caller, data)
         body = request.body
         previous, is_kept = body.pop("previous_response_id", None), body.get("store") is not False
         if is_kept:
-            body.pop("store", None)  # nothing is stored at a provider
+            body.pop("store", None)  # providers are not asked to store anything
         before, own = self._find_inputs(call, previous, texts.list_given(body["input"]))
         inputs = [*before, *own]
         if any(isinstance(one, Text) for one in inputs):
@@ -139,9 +139,9 @@ class Recall:
     def _find_inputs(
         self, call: Call, previous: str | None, given: list[Json]
     ) -> tuple[list[Text], list[Text | Json]]:
-        """Return the conversation that is continued, and the items given, with what they refer to.
+        """Return the items of the continued conversation, and the caller's items with references resolved.
 
-        Raises BadRequest for what is not kept.
+        Raises BadRequest for a response or an item that is not kept.
         """
         account, now = _find_account(call), asyncio.get_running_loop().time()
         before: list[Text] = []
@@ -258,14 +258,14 @@ class Recall:
 def start(gateway: Gateway) -> Started:
     """Begin to keep responses beside a gateway."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, most))  # a core dump would be a copy on a disk
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))  # a core dump would copy them to a disk
     recall = Recall(gateway, Shelves(_find_settings(gateway)))
     callers = (find_formats().callers["responses"],)
     one = "/v1/responses/{response_id}"
     return Started(
         endpoints=(
             Endpoint("POST", "/v1/responses", "charged", recall.create, callers),
-            # Takes the place of that of `count_tokens`: extras start in the order of their names.
+            # Replaces the endpoint of `count_tokens`: extras start in the order of their names.
             Endpoint("POST", f"/v1{COUNTER.path}", "free", recall.count, callers),
             Endpoint("POST", "/v1/responses/compact", "charged", recall.compact, callers),
             Endpoint("GET", one, "free", recall.show, callers),

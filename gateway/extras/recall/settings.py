@@ -12,14 +12,14 @@ TABLE: Final = "responses"
 _MAX_MINUTES: Final = 30 * 24 * 60
 """The longest time in minutes: 30 days, for which OpenAI keeps responses."""
 _MAX_MB: Final = 65_536
-"""The most MiB; more is taken for a typing error."""
+"""The most MiB: more would be a typing error."""
 ACCOUNT_PART: Final = 4
-"""One account may fill the memory divided by this, so that it cannot drive out all others."""
+"""The memory is divided by this for the share of one account, so that it cannot displace all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """How long the requests and replies are kept of callers who let them be stored, and how many."""
+    """How long, and in how much memory, responses are kept for callers that do not send `store: false`."""
 
     keep_minutes: Annotated[int, Setting(read.integer(0, _MAX_MINUTES), 60)]
     keep_mb: Annotated[int, Setting(read.integer(0, _MAX_MB), 32)]

@@ -1,8 +1,8 @@
-"""Keep responses in memory by account; the oldest leaves first.
+"""Keep responses in memory by account; the oldest is dropped first.
 
-A response is kept with the whole conversation before it, so none depends on another that may be gone.
-Each text is there once for each account: a conversation of sixty turns is not kept sixty times. All
-texts are bytes; nothing here is parsed.
+A response is kept with the whole conversation before it, so it depends on no other response, which may be
+dropped. An account's equal texts are kept once: a conversation of sixty turns is not kept sixty times. All
+texts are bytes, and nothing is parsed here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Kept:
     """All items before its output, also those of the responses that it continues."""
     outputs: tuple[Text, ...]
     members: tuple[tuple[str, Text], ...] = ()
-    """The response's members in their order; the value of `output` is left empty here."""
+    """The response's members in their order. `output` is empty here, as `outputs` has its items."""
 
     @property
     def texts(self) -> Iterable[Text]:
@@ -59,20 +59,20 @@ class Shelf:
     """Responses by id, the oldest first."""
     texts: dict[bytes, Text] = field(default_factory=dict)
     items: dict[str, Text] = field(default_factory=dict)
-    """The latest text of each item's id."""
+    """The latest text of each item, by the item's id."""
     older: dict[str, dict[Text, None]] = field(default_factory=dict)
-    """The other texts of an id, the oldest first: responses may tell an item differently."""
+    """Earlier texts of an item, the oldest first: responses may have an item in different forms."""
     size: int = 0
 
     def put(self, kept: Kept) -> None:
-        self.drop(kept.id)  # an imitation of OpenAI may count its responses anew
+        self.drop(kept.id)  # an imitation of OpenAI may use an id again
         inputs, outputs = (tuple(map(self._use, one)) for one in (kept.inputs, kept.outputs))
         members = tuple((name, self._use(text)) for name, text in kept.members)
         self.responses[kept.id] = Kept(kept.id, inputs, outputs, members)
         self.size += kept.own_bytes
 
     def drop(self, response_id: str) -> bool:
-        """Forget a response, and the texts that no other one has. Return whether there was one."""
+        """Drop a response, and the texts that no other response has. Return whether it was kept."""
         kept = self.responses.pop(response_id, None)
         if kept is None:
             return False
@@ -116,7 +116,7 @@ class Shelf:
 
 
 class Shelves:
-    """The responses of all accounts. The caller's clock, in seconds, decides how old one is."""
+    """The responses of all accounts. `now` is the time in seconds of any steady clock."""
 
     def __init__(self, settings: Responses) -> None:
         self.settings = settings
@@ -136,7 +136,7 @@ class Shelves:
         return None if shelf is None else shelf.items.get(item_id)
 
     def keep(self, account: int, kept: Kept, now: float) -> None:
-        """Keep a response; what is too much leaves, the oldest first, perhaps this one itself."""
+        """Keep a response. If memory is full, drop the oldest ones, possibly this one itself."""
         shelf = self._shelves.setdefault(account, Shelf())
         before = shelf.size
         shelf.put(kept)
@@ -146,7 +146,7 @@ class Shelves:
         self._shrink(account)
 
     def drop(self, account: int, response_id: str) -> bool:
-        """Forget a response. Return whether there was one."""
+        """Drop a response. Return whether it was kept."""
         shelf = self._shelves.get(account, Shelf())
         before = shelf.size
         if not shelf.drop(response_id):
@@ -158,7 +158,7 @@ class Shelves:
         return True
 
     def expire(self, now: float) -> None:
-        """Forget what is too old."""
+        """Drop responses that are too old."""
         oldest = now - self.settings.keep_minutes * 60
         while self._order:
             name, kept_at = next(iter(self._order.items()))
@@ -173,14 +173,14 @@ class Shelves:
         return None if kept_at is None else kept_at + self.settings.keep_minutes * 60
 
     def reconfigure(self, settings: Responses, now: float) -> None:
-        """Keep as much as these settings say from now on."""
+        """Apply new settings, and drop responses beyond them."""
         self.settings = settings
         self.expire(now)
         for account in [*self._shelves]:
             self._shrink(account)
 
     def _shrink(self, account: int) -> None:
-        """Forget the oldest responses of an account, and of all, as long as they are too large."""
+        """Drop the oldest responses until the account, then all accounts together, fit into memory."""
         shelf, most = self._shelves.get(account, Shelf()), self.settings.keep_mb << 20
         while shelf.size > most // ACCOUNT_PART:
             self.drop(account, next(iter(shelf.responses)))

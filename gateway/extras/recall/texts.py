@@ -1,4 +1,4 @@
-"""Requests and replies as they are kept, and as they are told."""
+"""Requests and replies in the form that is kept, and in the form that callers get."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PREFIXES: Final = {
     "function_call_output": "fco",
     "custom_tool_call_output": "ctco",
 }
-"""The beginning of an item's id by its type; of others it is `item`."""
+"""The prefix of an item's id, by its type; `item` for other types."""
 _PLACE: Final = re.compile(r"\binput\[(\d+)\]")
-"""The place of an item in an error."""
+"""Matches the place of an item in an error."""
 MAX_LIMIT: Final = 100
 """The most items of one page, as at OpenAI."""
 DEFAULT_LIMIT: Final = 20
@@ -50,16 +50,16 @@ def make_texts(items: Iterable[Text | Json]) -> tuple[Text, ...]:
 
 
 def write_full(body: Json, inputs: Iterable[Text]) -> bytes:
-    """Write a request that refers to earlier ones as it would be without."""
+    """Write a request that refers to kept responses as one that has their items itself."""
     rest = {name: body[name] for name in body if name not in ("input", "previous_response_id")}
     head = fields.dump_request(rest)
     return b'%b,"input":%b}' % (head[:-1], _list(inputs))
 
 
 def maybe_keep(inputs: Sequence[Text | Json], last: bytes) -> Kept | None:
-    """Make what is kept of a reply, given its last bytes: JSON, or the event with the whole response.
+    """Make the kept form of a reply from its last bytes: JSON, or the event with the whole response.
 
-    None if it has no id, or if the provider's last event was too large to be read.
+    None if these are no whole response with an id, for example if the event was too large to be read.
     """
     data = last if last.startswith(b"{") else parse_event(last).data
     try:
@@ -127,7 +127,7 @@ def write_inputs(kept: Kept, query: Query) -> bytes:
 def complete_item(item: Json, response_id: str, number: int, taken: Collection[str] = ()) -> Json:
     """Return an item as OpenAI lists it: with id, type and status, and its content in parts."""
     kind, name = get_text(item, "type") or "message", get_text(item, "id")
-    if not name or name in taken:  # callers repeat items; a page begins behind an id
+    if not name or name in taken:  # callers may repeat items, but pages need unique ids (`after`)
         name = f"{_PREFIXES.get(kind, 'item')}_{response_id.removeprefix('resp_')}_{number}"
     told = {"id": name, "type": kind, "status": get_text(item, "status") or "completed"}
     done = {**told, **item, **told}
@@ -145,7 +145,7 @@ def _list(texts: Iterable[Text]) -> bytes:
 
 @contextmanager
 def renumber(before: int) -> Iterator[None]:
-    """Let an error name the caller's own items by their place in what it sent."""
+    """Make errors name an item by its place in the caller's request, without the `before` kept items."""
 
     def move(found: re.Match[str]) -> str:
         place = int(found[1])

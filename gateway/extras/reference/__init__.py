@@ -2,7 +2,7 @@
 
 Without it callers have the other documents alone, and shells complete nothing.
 
-records     what the reference tells of a route; other extras tell theirs by `Extra.adds`
+records     a route as the reference describes it; other extras add theirs by `Extra.adds`
 serving     the path, and the routes that it tells of
 document    the document, in OpenAPI 3.1
 pages       the same as Markdown

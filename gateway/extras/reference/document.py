@@ -1,4 +1,4 @@
-"""The reference as OpenAPI 3.1: of the routes that serve, with what `static` tells of them.
+"""The reference as OpenAPI 3.1: the routes that serve, described by the files in `static`.
 
 `static/calls.toml` has a sentence and an example for each route. `static/seen.json` has what the tests saw of
 routes that serve: the fields that they read, the shapes of their replies, their refusals.

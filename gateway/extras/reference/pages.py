@@ -16,7 +16,7 @@ _OTHERS: Final = (
     " them ([charges](../../docs/charges.md))."
 )
 _MOST: Final = 10**12
-"""The largest bound that is told: larger ones only say that the ledger's integers end."""
+"""The largest bound that is shown: a larger one is only that of the ledger's integers."""
 _WHO: Final = {
     "key": "a key",
     "token": "a script's token",

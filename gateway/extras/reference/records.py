@@ -8,7 +8,7 @@ from typing import Literal
 from gateway.dialects.wire.base import Caller
 
 Access = Literal["open", "key", "session", "operator"]
-"""Everybody may call it; who has a key of an account; who is signed in; operators who are."""
+"""The callers of a route: everybody, holders of an account's key, people who are signed in, operators."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,12 @@ def _write(routes: tuple[Route, ...], server: str) -> bytes:
 
 
 def list_routes(gateway: Gateway) -> Iterable[Route]:
-    """List the routes of callers, and those that other extras tell."""
+    """List the endpoints under /v1, and the routes that other extras add."""
     added = (one for extra in gateway.extras for one in extra.endpoints)
     endpoints = {(one.method, one.path): one for one in (*list_endpoints(), *added)}
     for one in endpoints.values():
         path = _PATTERN.sub(r"{\1}", one.path)
         yield Route(one.method, path, _ACCESS[one.access], one.callers)
-    for told in find_added("reference"):
-        assert isinstance(told, list)
-        yield from told
+    for routes in find_added("reference"):
+        assert isinstance(routes, list)
+        yield from routes

@@ -1,4 +1,4 @@
-"""JSON Schema of values: of one, of several that have the same place, and of what a check accepts."""
+"""JSON Schema of one value, of several values in the same place, and of the values that a check accepts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS: Final = {
     "date": re.compile(r"\d{4}-\d\d-\d\d"),
 }
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]*|7d|30d")
-"""The names of members. Objects with others are maps, whose members are named by what they are about."""
+"""Names of members. An object with other names is a map, whose names are data such as models."""
 _MAPS: Final = frozenset({"headers", "kinds", "outcomes", "tool_calls", "tools"})
 """Maps whose names may look like those of members."""
 _SAMPLES: Final = ("a", True, 1, 0.5, ["a"], [{"role": "user", "content": "a"}], {"type": "a"})
@@ -52,7 +52,7 @@ def describe(value: object, name: str = "") -> Json:
 
 
 def merge(schemas: Iterable[Json]) -> Json:
-    """Describe what fits one of some schemas; {} if there is none, so nothing is known."""
+    """Return a schema of all values that fit one of the schemas; {}, for nothing known, if there is none."""
     return reduce(_merge, schemas, {})
 
 

@@ -1,4 +1,4 @@
-"""`refund`: what a request cost is given back, or a part of it, once.
+"""`refund` gives back the charge of a request or a part of it, once.
 
 Without it `account correct` gives it back, and nobody looks whether that was done before.
 

@@ -1,7 +1,7 @@
 """Requests to the serving process for a reload.
 
-The question is SIGHUP. The answer is an event, so it is kept, however the question was asked. Others may serve from the same ledger, each with a gateway.toml of
-its own, so it names the process.
+The request is SIGHUP. The answer is an event, so it is kept, however the request was made. It names the
+process, because others may serve from the same ledger, each with a gateway.toml of its own.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def ask(
 ) -> Answer | None:
     """Ask the process to read its file again; return None if it does not answer in time.
 
-    A reload that began before was not asked for here: the file may have changed since.
+    The end of a reload that began before does not count: the file may have changed since.
     Raises PermissionError if the process is another user's.
     """
     asked_ms = unix_ms()

@@ -62,13 +62,13 @@ def _maybe_parse(text: str) -> tuple[AppliedPrice, ...] | None:
 def _describe(before: Iterable[AppliedPrice], after: Iterable[AppliedPrice]) -> str:
     """Name each difference with the old and the new amount."""
     old, new = dict(_list_amounts(before)), dict(_list_amounts(after))
-    told = [
+    changes = [
         f"{name} {old.get(name, 'none')} → {new.get(name, 'none')}"
         for name in old | new
         if old.get(name) != new.get(name)
     ]
-    more = [f"and {len(told) - MAX_TOLD} more"] if len(told) > MAX_TOLD else []
-    return ", ".join((*told[:MAX_TOLD], *more)) or "the order of its rules"
+    more = [f"and {len(changes) - MAX_TOLD} more"] if len(changes) > MAX_TOLD else []
+    return ", ".join((*changes[:MAX_TOLD], *more)) or "the order of its rules"
 
 
 def _list_amounts(prices: Iterable[AppliedPrice]) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ The life of a reload:
     in a thread       the file is read and checked as at the start
     in a thread       extras adjust what was read; the routes are made
     in one step       configuration and routes are replaced, so each request finds both old or both new;
-                      what was made of settings at the start is told (`Gateway.reloaded`)
+                      `Gateway.reloaded` is called: for objects that were made from settings at the start
     in a thread       the result becomes an event, which `python -m gateway reload` waits for
 
 An error in the first thread changes nothing. Requests in flight keep the model, the prices and the
@@ -47,10 +47,10 @@ log = logging.getLogger("gateway.reload")
 
 @asynccontextmanager
 async def reloading(gateway: Gateway) -> AsyncIterator[None]:
-    """Read the file again at each SIGHUP, also at one that came since the process began, which is blocked."""
+    """Read the file again at each SIGHUP, also for one that was blocked since the process began."""
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, asked.set)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # with a handler it ends nothing
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # it has a handler by now
     task = spawn(Reloader(gateway, asked).run(), name="reload")
     try:
         yield
@@ -70,7 +70,7 @@ class Reloader:
     load: Callable[[Path, Mapping[str, str]], Config] = load_config
 
     async def run(self) -> None:
-        """Answer one question after the other, until cancelled."""
+        """Carry out one reload after the other, until cancelled."""
         await asyncio.to_thread(self._note, None)
         while True:
             await self.asked.wait()
@@ -105,7 +105,10 @@ class Reloader:
         return result
 
     def _read(self) -> tuple[Config, tuple[str, ...]]:
-        """Read and check the file; return what can be in force now, and what waits. Raises ConfigError."""
+        """Read and check the file; return the configuration for now, and the keys that wait for a restart.
+
+        Raises ConfigError.
+        """
         path, served = self.gateway.config.path, self.gateway.config.models
         read = fit_to_files(self.load(path, os.environ))
         if served and not read.models:  # a full disk leaves an empty file
@@ -116,7 +119,7 @@ class Reloader:
         return keep_fixed(self.gateway.config, read)
 
     def _show(self, result: Reload) -> Reload:
-        """Tell the log and the page Health. After a refusal, what waited for a restart still does."""
+        """Show the result in the log and on the page Health. After a refusal the same keys wait as before."""
         last = self.gateway.last_reload
         if not result.ok:
             log.error("the reload is refused and nothing changed: %s", result.words)
@@ -129,7 +132,7 @@ class Reloader:
         return result
 
     def _note(self, result: Reload | None) -> None:
-        """Keep changes of prices, and the result if this is no start, as events."""
+        """Store changes of prices and, except at the start, the result as events."""
         config, pid = self.gateway.config, os.getpid()
         prices = {name: model.prices for name, model in config.models.items()}
         try:
@@ -191,12 +194,12 @@ def describe_changes(before: Config, after: Config) -> str:
         _compare("providers", before.providers, after.providers),
         *(f"[{table}] changed" for table in old | new if old.get(table) != new.get(table)),
     ]
-    told = "; ".join(filter(None, changes)) or "nothing changed"
+    summary = "; ".join(filter(None, changes)) or "nothing changed"
     # Also providers that were off before: whoever has set a variable in a shell expects them to be on.
     off = [f"{one.name} ({one.off})" for one in after.providers.values() if one.off is not None]
     if not off:
-        return told
-    return f"{told}; off: {_name(off)}; only a restart reads the gateway's environment again"
+        return summary
+    return f"{summary}; off: {_name(off)}; only a restart reads the gateway's environment again"
 
 
 def _compare(what: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:

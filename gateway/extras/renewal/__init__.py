@@ -1,10 +1,10 @@
-"""Providers' keys that change while the gateway serves: printed by a command, or in a file. Claude at Google.
+"""Providers' keys that change while the gateway serves, from a command or a file, and Claude at Google.
 
-Without it no key can be a command's, as clouds need it (Vertex AI, Entra), a file with a key is read at
-the start and at a reload alone, and no provider can have `dialect = "vertex"`.
+Without this extra, no command can print keys, as clouds require (Vertex AI, Entra), files with keys are read
+only at the start and at reloads, and no provider can have `dialect = "vertex"`.
 
 keys    the sources of keys, and the tasks that renew them
-vertex  Anthropic's API at Google's paths, the one that counts tokens among them
+vertex  Anthropic's API at Google's paths, including the path that counts tokens
 """
 
 from __future__ import annotations

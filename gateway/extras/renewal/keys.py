@@ -1,7 +1,7 @@
-"""Keys that are renewed while the gateway serves: printed by a command, or in a file that changes.
+"""Renews providers' keys while the gateway serves, from a command or a file.
 
-A completion reads `ProviderKey.secret` without waiting, unless the provider refused the key or no key is
-known yet. While renewals fail, the old key stays in use.
+A completion reads `ProviderKey.secret`. It waits only if the provider refused the key or no key is known
+yet. While renewals fail, the old key stays in use.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from gateway.upstream.routing import Routes
 log = logging.getLogger("gateway.renewal")
 
 COMMAND_SECONDS: Final = 30.0
-"""The time for a command: a cloud's command line takes three seconds, and more on a slow disk."""
+"""Seconds that a command may take: a cloud's command line takes three, and more on a slow disk."""
 MAX_OUTPUT: Final = 1 << 16
 """Bytes of a command's output; a key has 2 KiB, and up to 16 with many groups in it."""
 AHEAD_SECONDS: Final = 300.0
-"""How long before its end a key is renewed. Clouds' commands print no new key earlier."""
+"""Seconds before its expiry at which a key is renewed: clouds' commands print no new key earlier."""
 RETRY_SECONDS: Final = 30.0
-"""Seconds of the pause after a failure, and the least time between two scheduled renewals: a command that
-takes seconds must not run all the time."""
+"""Seconds to wait after a failure, and at least between two scheduled renewals: a command that takes seconds
+must not run all the time."""
 MAX_WAIT_SECONDS: Final = 30 * 86_400.0
-"""Seconds to the next renewal at most, a month, whatever end a command states: no cloud gives keys for
-longer."""
+"""The most seconds until the next renewal, a month, whatever expiry a command states: no cloud issues keys
+for longer."""
 FILE_SECONDS: Final = 5.0
-"""Seconds between two looks at a file: a look costs microseconds, and a new key is soon in use."""
+"""Seconds between two checks of a file: a check takes microseconds, and a new key is soon in use."""
 EARLY_SECONDS: Final = 10.0
-"""Seconds between two runs of a command at least if a refusal asks for the second: refusals may come by the
-hundred."""
+"""The least seconds between two runs of a command if a refused key asks for the second: refusals may come by
+the hundred."""
 EARLY_FILE_SECONDS: Final = 0.5
-"""Seconds between two reads of a file at least if a refusal asks for the second: less than for a command, as
-a read is cheap."""
+"""The least seconds between two reads of a file if a refused key asks for the second: less than for a
+command, as a read is cheap."""
 WAIT_SECONDS: Final = 10.0
-"""How long a request waits for a key to be renewed: its caller waits, too."""
+"""Seconds that a request waits for the renewal of a key: its caller waits, too."""
 
 
 async def fetch_key(source: KeySource) -> tuple[str, float | None]:
-    """Run a source's command; return the key and its end in Unix seconds, if the command states it.
+    """Run a source's command; return the key and its expiry in Unix seconds, if the command states one.
 
-    Raises CommandFailed, or ValueError for an output that is no key.
+    Raises CommandFailed, or ValueError if the output is no key.
     """
     output = await run_command(
         source.command,
@@ -77,7 +77,7 @@ async def fetch_all(config: Config) -> Config:
 
 
 async def _fetch_keys(provider: Provider) -> Provider:
-    """Return the provider with the keys that its commands print, or why they print none."""
+    """Return the provider with the keys that its commands print, or with the reasons why they print none."""
     keys, lacking = [], [*provider.lacking]
     for secret, source in zip(provider.api_keys, provider.sources, strict=True):
         try:
@@ -90,9 +90,9 @@ async def _fetch_keys(provider: Provider) -> Provider:
 
 
 def read_output(output: bytes, now: float) -> tuple[str, float | None]:
-    """Read a key and its end in Unix seconds from one word, or from JSON as clouds' commands print it.
+    """Read a key and its expiry in Unix seconds from one word, or from JSON as clouds' commands print it.
 
-    Raises ValueError, without what was printed.
+    Raises ValueError, whose message does not quote the output.
     """
     text, ends = output.strip(), None
     if text.startswith(b"{"):
@@ -119,7 +119,7 @@ def _find(printed: Mapping[str, object], *names: str) -> object:
 
 
 def _find_end(printed: Mapping[str, object], now: float) -> float | None:
-    """Find when a key ends. Raises ValueError for what is no time."""
+    """Find the expiry of a key in Unix seconds; None if there is none. Raises ValueError if it is no time."""
     lasts, ends = printed.get("expires_in"), printed.get("expires_on")
     moment = _find(printed, "expirationTimestamp", "token_expiry", "expiresOn")
     try:
@@ -134,14 +134,14 @@ def _find_end(printed: Mapping[str, object], now: float) -> float | None:
 
 
 def find_wait(ends: float | None, refresh_seconds: float, now: float) -> float:
-    """Return the seconds until a key that was just printed is renewed."""
+    """Return the seconds to wait until a key that was just printed is renewed."""
     if ends is None or not math.isfinite(ends):
         return refresh_seconds
     return min(max(ends - now - AHEAD_SECONDS, RETRY_SECONDS), MAX_WAIT_SECONDS)
 
 
 class KeyFile:
-    """The file of a key. Kubernetes replaces it by a link to another one."""
+    """The file with a key. Kubernetes updates it by replacing a link."""
 
     def __init__(self, source: KeySource) -> None:
         self._source = source
@@ -151,7 +151,7 @@ class KeyFile:
         """Return the key in the file, or None if it has not changed. Raises ValueError."""
         source = self._source
         path = source.folder / expand_variables(source.place.partition(":")[2], os.environ)
-        # Taken before the content is read, so that a change in between is noticed next time.
+        # The mark is taken before the content is read, so that a change in between is noticed next time.
         mark = _mark(path)
         if mark is not None and mark == self._seen:
             return None
@@ -218,7 +218,7 @@ class Renewal:
         return self._key.secret not in {refused, ""}
 
     async def _renew(self) -> float:
-        """Renew the key; return the seconds until the next time."""
+        """Renew the key; return the seconds until the next renewal."""
         try:
             secret, wait_seconds = await self._fetch()
         except (CommandFailed, ValueError) as error:
@@ -231,7 +231,7 @@ class Renewal:
         return wait_seconds
 
     async def _fetch(self) -> tuple[str | None, float]:
-        """Return the key, or None for the same, and the seconds until the next time."""
+        """Return the key (None if it has not changed) and the seconds until the next renewal."""
         if self._file is not None:
             # In a thread, as the file may be on a slow network.
             return await asyncio.to_thread(self._file.read), FILE_SECONDS
@@ -245,11 +245,11 @@ class Renewal:
 
 
 class Renewals:
-    """The keys of all providers that are renewed, each by a task of its own."""
+    """Renews the keys of all providers, each in its own task."""
 
     def __init__(self) -> None:
         self._tasks: dict[ProviderKey, Callable[[], object]] = {}
-        """Functions that end the task of each key."""
+        """The function that ends the task of each key."""
 
     def follow(self, routes: Routes) -> None:
         """Renew the keys of these routes; stop renewing all others."""

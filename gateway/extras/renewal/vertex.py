@@ -16,10 +16,10 @@ VERTEX_VERSION: Final = "vertex-2023-10-16"
 
 
 class VertexUpstream(MessagesUpstream):
-    """Anthropic's API at paths that name the model and the way of the reply."""
+    """Anthropic's API at paths that name the model and whether the reply is a stream."""
 
     path = ""
-    """One that does not name the model, if it is set."""
+    """A fixed path, for requests that name the model in the body; "" computes the path from the model."""
     passed_headers = ("anthropic-beta",)
     models_path = ""
 

@@ -1,13 +1,13 @@
 """Report on many calls: lists of calls and entries, sums of usage, statements of a month.
 
-Without it the ledger writes the same sums, and nobody reads them: a call is found by its id with
+Without it the ledger writes the same sums, and nothing shows them: a call is found by its id with
 `receipt`, a balance and its latest entries with `account show`. The console is not there either.
 
     records     filters; calls, sums, and lines of a statement
     calls       calls by account, key, model, provider and ending: the latest, or the slowest
-    filters     the statements that find them, each by an index
+    filters     the SQL that finds them, each by an index
     usage       sums of usage and of what providers bill, by day, hour, model, key, account, provider
-    sums        the statements that sum
+    sums        the SQL of these sums
     entries     entries of one account or of all, a run at a time
     statements  what moved the balances in a period
     standings   accounts in lists, with what they spent and how long they last

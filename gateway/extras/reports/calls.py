@@ -76,7 +76,10 @@ class CallBook(Part):
         return calls
 
     def find_start_ms(self, chosen: CallFilter, below_id: str | None, count: int) -> int | None:
-        """Return since when so many of the account's calls below an id began; None if they are fewer."""
+        """Return when the `count`-th latest call below an id began; None if there are fewer calls.
+
+        Of the filter, only the account and the times count.
+        """
         source, first, id_ = INDEXES["id" if chosen.account_id is None else "account"]
         sql = f"SELECT started_ms FROM {source} WHERE {first} {IN_RANGE.format(id=id_)}"  # noqa: S608
         wanted = CallFilter(chosen.account_id, since_ms=chosen.since_ms, until_ms=chosen.until_ms)
@@ -86,7 +89,7 @@ class CallBook(Part):
         return None if found is None else int(found[0])
 
     def count(self, chosen: CallFilter) -> int | None:
-        """Return how many calls are chosen; None if they are many and no sums tell their number."""
+        """Return the number of chosen calls; None if they are too many to count and no sums have it."""
         if chosen.request_id is not None:
             return len(self.read_page(chosen, None, 1))
         chosen = self._find_account(chosen)
@@ -104,7 +107,7 @@ class CallBook(Part):
         return count
 
     def read_last_failures(self, calls: Sequence[CallView]) -> dict[str, UpstreamFailure]:
-        """Return how the last attempt failed of each of these calls that has one, by request id."""
+        """Return the last failed attempt of each of these calls that has one, by request id."""
         if not calls:
             return {}
         request_ids = sorted(call.request_id for call in calls)

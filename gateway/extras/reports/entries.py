@@ -25,7 +25,7 @@ class EntryFilter:
     kind: EntryKind | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    """The end; it is exclusive."""
+    """The exclusive end."""
 
 
 @dataclass(frozen=True, slots=True)

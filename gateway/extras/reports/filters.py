@@ -1,4 +1,4 @@
-"""Statements that find chosen calls: by which index, under which conditions, with which parameters.
+"""SQL that finds the chosen calls: by which index, under which conditions, with which parameters.
 
 Request ids begin with the time of the request, so a time is a range of ids, and each index has the
 calls of a range in their order. In SQLite some indexes are tables, which are written behind the
@@ -137,9 +137,9 @@ def choose_index(chosen: CallFilter) -> Index:
 
 
 def are_summed(chosen: CallFilter) -> bool:
-    """Return whether the sums by day tell how many calls are chosen.
+    """Return whether the sums by day have the number of chosen calls.
 
-    Those of all accounts together may be as many as the calls.
+    For all accounts together there may be as many rows of sums as calls.
     """
     if chosen.account_id is None:
         return False
@@ -156,7 +156,7 @@ def find_bounds(chosen: CallFilter) -> tuple[int, int]:
 
 
 def make_parameters(chosen: CallFilter, **others: Value) -> dict[str, Value]:
-    """Return the parameters of a filter, with others or in place of them."""
+    """Return the parameters of a filter. `others` are added, or replace those of the same name."""
     since_ms, until_ms = find_bounds(chosen)
     return {
         "account": chosen.account_id,

@@ -38,11 +38,11 @@ class RankBook(Part):
         return [name for (name,) in self._database.fetch(_SQL["top"], (first_day, count))]
 
     def find_overdrawn(self) -> list[str]:
-        """Return the names of the accounts with less than nothing, the least first."""
+        """Return the names of the accounts with a balance below zero, the lowest first."""
         return [name for (name,) in self._database.fetch(_OVERDRAWN)]
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
-        """Return a number of each account by its id, the largest first; by name it is 0."""
+        """Return the number by which each account ranks, the largest first, by its id. By name all are 0."""
         if by == "least":
             return {id_: -nano for id_, nano in self.rank("balance", today=today).items()}
         if by == "lasts":

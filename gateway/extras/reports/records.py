@@ -27,7 +27,7 @@ class CallFilter:
     slower_than_ms: int | None = None
     """Calls that took longer. Interrupted calls never match: they ended at the next start."""
     since_ms: int | None = None
-    """The least time at which a call began."""
+    """The earliest time at which a call began."""
     until_ms: int | None = None
     """The end; it is exclusive."""
 
@@ -54,7 +54,7 @@ class CallView:
     cost_nano: int
     estimated: bool
     first_byte_ms: int | None
-    """Time from admission to the caller's first byte."""
+    """Time from the request's arrival to the caller's first byte."""
 
     @property
     def total_ms(self) -> int | None:
@@ -164,7 +164,7 @@ class GatewayView:
     credited_nano: dict[int, int]
     """Credit that was sold or given, by day: credits of operators and codes."""
     moved_nano: dict[int, int]
-    """This, and corrections: all that balances moved by besides charges."""
+    """The same and corrections: all movements of balances besides charges."""
     owed_nano: int
     """The sum of positive balances."""
     overdrawn_nano: int

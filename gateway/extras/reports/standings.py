@@ -70,7 +70,8 @@ class StandingView:
 def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int) -> int | None:
     """Return how many whole days the available balance lasts at the rate of the last week.
 
-    0 if the balance is overdrawn or used up, None if nothing was spent in that week from what is left.
+    0 if the balance is overdrawn, or if it is used up and that week had spending. None if it is not overdrawn
+    and nothing was spent in that week.
     """
     if spent_week_nano <= 0:
         return 0 if balance_nano < 0 else None

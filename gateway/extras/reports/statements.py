@@ -1,7 +1,7 @@
 """The statement of a period: opening balances, movements, closing balances.
 
 Charges are read from the sums by day, so they belong to the day on which their request ended, and a
-time is of whole days. All other entries are few, and are summed one by one.
+period consists of whole days. All other entries are few, and are summed one by one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Statements that sum usage or costs by places: from the sums by hour and day, or from the requests."""
+"""SQL that sums usage or costs by columns such as day and model, from stored sums or from the requests."""
 
 from __future__ import annotations
 

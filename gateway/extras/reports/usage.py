@@ -191,7 +191,7 @@ class UsageBook(Part):
     def _read(
         self, kind: Kind, table: Table, places: Sequence[str], values: Mapping[str, Value]
     ) -> Columns:
-        """Read sums of one account, or of all: of those by day the totals, if they tell enough."""
+        """Read sums of one account or of all; instead of sums by day the totals of days, if they suffice."""
         where = ALL if values["account"] is None else ONE
         is_wide = values["account"] is values["key"] is None
         if table == "daily" and is_wide and not {"account_id", "key_id"} & {*places}:
@@ -231,7 +231,7 @@ def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:
 
 
 def _read_costs(sums: Sequence[int]) -> ProviderCosts:
-    """Make the record of its sums, those of amounts in two parts."""
+    """Make the record from its sums, of which each amount is in two parts."""
     left = iter(sums)
     counts = (
         join_parts(next(left), next(left)) if is_amount(name) else next(left)

@@ -95,7 +95,7 @@ def list_calls(
 
 
 def _add_errors(failures: Mapping[str, UpstreamFailure]) -> Fields[CallView]:
-    """Return the fields of a call with what the provider's last error is called there."""
+    """Return the fields of a call, with the provider's own names for its last error."""
 
     def describe(call: CallView) -> dict[str, object] | None:
         failure = failures.get(call.request_id)

@@ -71,7 +71,7 @@ USAGE: Final = Fields[Usage](
 
 
 def _if_known(requests: str, amount: str) -> Callable[[ProviderCosts], int | None]:
-    """Return a function that finds an amount; None where it is known of no request."""
+    """Make a function that returns an amount, or None if the amount is known of no request."""
     find, count = attrgetter(amount), attrgetter(requests)
     return lambda costs: find(costs) if count(costs) else None
 

@@ -2,7 +2,7 @@
 
 Without it there are no models of `kind = "rerank"`.
 
-dialect     the API of Cohere and Jina, and what the embedded provider answers
+dialect     the API of Cohere and Jina, and the embedded provider's reply
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
 
 
-# `texts` is TEI's name of the documents. Callers send one of both.
+# `texts` is TEI's name of `documents`. Callers send one of the two.
 MULTIPLIED = other_inputs("documents", "query", "texts")
-"""The fields that make more of it than is counted."""
+"""The fields that multiply a rerank beyond what is counted."""
 
 
 def _find_formats() -> Formats:
@@ -34,7 +34,7 @@ def _find_formats() -> Formats:
     )
 
 
-def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - a call has its gateway
+def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - the handler gets the gateway with each call
     from gateway.api.completions import serve_completion
     from gateway.api.routes import Endpoint
 

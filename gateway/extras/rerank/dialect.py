@@ -1,7 +1,7 @@
 """The API of rerank (Cohere's, Jina's).
 
 It orders documents by their relevance to a query. Providers report tokens, search units, or nothing.
-Replies pass unchanged except for the model's name, also TEI's plain array of results.
+Replies, including TEI's plain array of results, pass unchanged except for the model's name.
 
 Errors and models are written as for chat.
 """
@@ -35,8 +35,7 @@ from gateway.extras.services.inputs import refuse_stream, too_long
 from gateway.extras.services.upstream import ServiceUpstream
 
 UNIT_DOCUMENTS: Final = 100
-"""Documents of a search unit, as Cohere counts them. Cohere splits long documents and counts the
-parts."""
+"""Documents in a search unit of Cohere, which splits long documents and counts their parts."""
 MAX_DOCUMENTS: Final = 10_000
 """Documents of a request: Cohere's own limit."""
 _LISTS: Final = ("documents", "texts")
@@ -75,14 +74,14 @@ def _list_documents(body: Json) -> list[object]:
 
 
 def _is_file(document: Any) -> bool:
-    """Return whether a document is no text, or has more than that. Texts may have a link beside them."""
+    """Return whether a document is, or may contain, a file. A text may have a link beside it."""
     if type(document) is str:
         return is_reference(document)
     return not document.get("text") or has_files(document, _BESIDE_TEXT)
 
 
 _BESIDE_TEXT: Final = frozenset({"url", "file", "document"})
-"""Members that say where a text is from."""
+"""Members that tell the source of a text."""
 
 
 def _count_tokens(document: Any) -> int:
@@ -124,7 +123,7 @@ class RerankUpstream(ServiceUpstream):
         return _make_ranks(body)
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG002
-        """Expect the search units of the documents."""
+        """Compute the search units of the documents, to hold their price."""
         units = -(-len(_list_documents(body)) // UNIT_DOCUMENTS)
         by_tokens = any(one.price.input for one in target.prices.applied)
         return BillOptions(any_tier=True, tool_calls={SEARCH_UNIT: units}, by_tokens=by_tokens)
@@ -170,8 +169,8 @@ def _make_ranks(body: Json) -> Iterator[bytes]:
     wanted = set(body["query"].lower().split())
     results = []
     for index, document in enumerate(documents):
-        said = document if isinstance(document, str) else str(document.get("text", ""))
-        share = len(wanted.intersection(said.lower().split())) / (len(wanted) or 1)
+        text = document if isinstance(document, str) else str(document.get("text", ""))
+        share = len(wanted.intersection(text.lower().split())) / (len(wanted) or 1)
         results.append({"index": index, "relevance_score": share})
     results.sort(key=lambda one: -one["relevance_score"])
     usage = {"total_tokens": sum(map(count_tokens, map(str, documents)))}

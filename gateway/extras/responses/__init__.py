@@ -1,18 +1,18 @@
-"""The Responses dialect (OpenAI's), without the responses that OpenAI stores: `recall` keeps those.
+"""The Responses dialect (OpenAI's), without storing responses, which the extra `recall` adds.
 
 `/v1/responses` is served over providers of every dialect, and providers with `dialect = "responses"` serve
-callers of every dialect. Without it neither is there. Pairs with Messages are composed (`pairs`).
+callers of every dialect. Without this extra there is neither. Pairs with Messages are composed (`pairs`).
 
-counts    where tokens are counted: its path
+counts    the path that counts tokens
 caller    what callers send, and the errors they get
 editors   what Cursor sends to the path of chat instead
 checks    the checks of a request's items and parts
 upstream  how providers are asked, and their JSON replies
 stream    replies and events read: usage, the text to estimate it from, and the stream that passes
-templates  its events cut at their texts and their numbers
-mending  places  what a passing stream lacks for SDKs, and which item an event belongs to
+templates  templates of events: see `dialects.wire.templates`
+mending  places  adds the events and ids that SDKs need, and finds the item that an event belongs to
 replay    a reply as a stream
-history   what only its provider can read, and tools that have no price
+history   earlier items that only their provider can read, and tools that have no price
 compaction  a summary in place of a conversation, for upstreams that make none themselves
 over_chat_request  over_chat_conversation  over_chat_parts  over_chat_tools  over_chat_reply
           over_chat_stream  over chat upstreams

@@ -46,10 +46,10 @@ class ResponsesCaller(Caller):
     name = "responses"
     path = "/responses"
     conversation_field = "input"
-    # Its keep-alive is no event: the SDKs take `response.created` alone for the first one.
+    # Its keep-alive is a comment: the SDKs accept only `response.created` as the first event.
 
     def __init__(self, *, refers: bool = False) -> None:
-        """`refers`: requests may refer to earlier ones, and what they refer to is looked up later."""
+        """`refers`: requests may refer to stored responses and items, which `recall` looks up later."""
         self._refers = refers
 
     def parse_request(self, data: bytes) -> CompletionRequest:
@@ -70,7 +70,7 @@ class ResponsesCaller(Caller):
         position: Json | None,
         headers: Mapping[str, str],
     ) -> bytes:
-        """Write `response.failed`, which continues the stream, behind a `response.created` if need be."""
+        """Write `response.failed` as the next event, after `response.created` if that was not sent."""
         out = b""
         if position is None:
             response: Json = _make_response(request_id)
@@ -92,7 +92,7 @@ class ResponsesCaller(Caller):
 
 
 def _make_response(request_id: str) -> Json:
-    """Make the least that the SDKs take for a response."""
+    """Make the smallest object that the SDKs take for a response."""
     return {
         "id": ID_PREFIX + request_id,
         "object": "response",
@@ -112,8 +112,8 @@ def _make_response(request_id: str) -> Json:
 def choose_code(error: GatewayError, number: int, *, replays: bool) -> str:
     """Choose the code of a failure: the provider's own, or one that says who is at fault.
 
-    A client that `replays` sends the whole turn again on nearly any code. So it gets a final one
-    where that turn is charged: `number` events went out, or the reply was made.
+    A client that `replays` sends the whole turn again on nearly any code. So it gets a final code if the
+    turn is charged: output was sent (`number` events so far), or the provider made the reply.
     """
     match error:
         case UpstreamError():
@@ -122,7 +122,7 @@ def choose_code(error: GatewayError, number: int, *, replays: bool) -> str:
             code = None
         case CallerError():
             code = error.code or "invalid_prompt"
-            # OpenAI has no code for it here, and clients send the turn again on one they do not know.
+            # OpenAI has no code for filters here, and clients send the turn again on an unknown code.
             code = "invalid_prompt" if code == FILTERED else code
         case _:
             code = error.code
@@ -132,7 +132,7 @@ def choose_code(error: GatewayError, number: int, *, replays: bool) -> str:
 
 
 def _is_codex(headers: Mapping[str, str]) -> bool:
-    """Return whether a request is Codex's, of which each program has a name such as `codex_cli_rs`."""
+    """Return whether a request is Codex's. Its programs have names such as `codex_cli_rs`."""
     names = (headers.get("originator", ""), headers.get("user-agent", ""))
     return any(name.lower().startswith("codex") for name in names)
 

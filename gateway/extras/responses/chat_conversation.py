@@ -20,8 +20,8 @@ _INSTRUCTING: Final = frozenset({"system", "developer"})
 def lift_instructions(items: list[Json], *, everywhere: bool) -> tuple[str, list[Json]]:
     """Take out the leading instructions, or all of them; return them as one text, and the other items.
 
-    They stay if the conversation has nothing else, since the upstream refuses an empty one. From the
-    first instruction with cache marks on they stay, too, as a text has no place for marks.
+    Instructions stay if the conversation has nothing else, since the upstream refuses an empty one. Leading
+    ones also stay from the first that has a cache mark, as a text has no place for marks.
     """
     if everywhere:
         lifted = [item for item in items if item.get("role") in _INSTRUCTING]
@@ -36,7 +36,7 @@ def lift_instructions(items: list[Json], *, everywhere: bool) -> tuple[str, list
 
 
 def _is_plain(item: Json) -> bool:
-    """Return whether an item is an instruction whose parts have nothing but their text."""
+    """Return whether an item is an instruction whose parts have only a text."""
     return item.get("role") in _INSTRUCTING and all(
         part.keys() == {"type", "text"} for part in item["content"]
     )
@@ -51,7 +51,7 @@ class Items(pivot.Conversation):
         """Write the messages as items. Raises BadRequest, naming what cannot be carried over."""
         self.items: list[Json] = []
         self._custom_ids: set[str] = set()
-        """Calls of custom tools: their results have a type of their own."""
+        """Ids of calls of custom tools: their results have a different type."""
         super().__init__(messages)
         if not self.items:
             raise messages.refuse("This model's provider needs a message that is not empty.")
@@ -72,7 +72,7 @@ class Items(pivot.Conversation):
             content += _make_spoken("refusal", refusal.read_string())
         if content:
             self._add_message("assistant", content)
-            # The messages of a reply have become one, whose end is that of the last.
+            # A reply's messages have become one. It gets the phase of the last one.
             for phase in read_state(message.value, maybe_phase)[-1:]:
                 self.items[-1].update(phase)
         for call in pivot.read_calls(message):
@@ -86,7 +86,7 @@ class Items(pivot.Conversation):
             output = ""
         elif not isinstance(output, str):
             output = _translate_content(message["content"], pivot.ALL_PARTS)
-        # A result has to have the type that belongs to its call.
+        # The type of a result has to match the type of its call.
         kind = "custom_tool_call" if identity in self._custom_ids else "function_call"
         self.items.append({"type": f"{kind}_output", "call_id": identity, "output": output})
 
@@ -133,7 +133,7 @@ def _make_spoken(kind: str, text: str) -> list[Json]:
 
 
 def _translate_image(image: Field) -> Json:
-    detail = image.get("detail") or "auto"  # the schema requires one
+    detail = image.get("detail") or "auto"  # the schema requires `detail`
     return {"type": "input_image", "image_url": image["url"].read_text(), "detail": detail}
 
 

@@ -40,10 +40,10 @@ class Part(NamedTuple):
     key: str
     """The member of a chat message that the text goes to."""
     place: tuple[str, int]
-    """Its place in the item: the array and the index."""
+    """Its place in the item: the array's name and the index."""
     text: str
     sources: Sequence[Json] = ()
-    """The pages that it is based on, with their places in it."""
+    """The pages that the text is based on, with their places in it."""
 
 
 def read_parts(item: Json) -> Iterator[Part]:
@@ -65,7 +65,7 @@ def read_sources(part: Json) -> list[Json]:
 
 
 class Paragraphs:
-    """Separates the messages of a reply, and the parts of its reasoning."""
+    """Separates the messages of a reply, and the parts of its reasoning, by blank lines."""
 
     __slots__ = ("_last",)
 
@@ -73,7 +73,7 @@ class Paragraphs:
         self._last: dict[str, Hashable] = {}
 
     def separate(self, part: Part, item: Hashable) -> str:
-        """Return a fragment of a text, after a blank line if it begins a paragraph."""
+        """Return a fragment of a text, with a blank line before it if it begins a paragraph."""
         if not part.text:
             return ""
         paragraph = (item, part.place) if part.key == "reasoning_content" else item
@@ -83,7 +83,7 @@ class Paragraphs:
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
-    """Write a chat completion of what the upstream said."""
+    """Write a chat completion from a response."""
     functions = writer.uses_functions(context.request.body)
     items, paragraphs = read_items(reply), Paragraphs()
     texts = dict.fromkeys(("content", "refusal", "reasoning_content"), "")

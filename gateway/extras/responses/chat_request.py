@@ -36,7 +36,7 @@ _KINDS: Final = ("custom", "function")
 _KNOWN_OF_SEARCH: Final = frozenset(
     {"allowed_domains", "max_uses", "search_context_size", "user_location"}
 )
-"""The upstream has no limit of uses."""
+"""Fields of a search that are accepted. `max_uses` is left out: the upstream has no limit of uses."""
 
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
@@ -45,7 +45,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     text = _translate_text(body)
     items = Items(body["messages"]).items
     made: Json = {"model": request.model}
-    # The upstream wants the word JSON for a `json_object`, and looks for it among the items alone.
+    # For a `json_object` the upstream requires the word JSON, and looks for it only in the items.
     needs_the_word = "format" in text and text["format"]["type"] == "json_object"
     if target.leading_system or not needs_the_word:
         instructions, items = lift_instructions(items, everywhere=target.leading_system)
@@ -53,7 +53,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
             made["instructions"] = instructions
     made["input"] = items
     made |= _translate_tools(body)
-    if request.max_tokens is not None:  # a lower limit than the least would be refused
+    if request.max_tokens is not None:  # the upstream refuses a limit below `MIN_OUTPUT_TOKENS`
         made["max_output_tokens"] = max(request.max_tokens, MIN_OUTPUT_TOKENS)
     if reasoning := _translate_reasoning(body, target):
         made["reasoning"] = reasoning
@@ -92,7 +92,7 @@ def _translate_format(form: Field) -> Json:
 
 
 def _translate_reasoning(body: Field, target: Target) -> Json:
-    """Write `reasoning`: the upstream's own field, with the effort that chat has beside it."""
+    """Write `reasoning`: the upstream's own field, if the caller sent it, with chat's `reasoning_effort`."""
     own: Json = {} if body["reasoning"].value is None else body["reasoning"].read_object()
     effort = body["reasoning_effort"]
     if effort.value is None:
@@ -142,9 +142,9 @@ def _read_tool(tool: Field) -> Json:
 
 
 def _read_function(function: Field) -> Json:
-    """Write a function with `strict`, which the upstream takes for true where it is missing."""
+    """Write a function with `strict`. If it is missing, the upstream takes it for true."""
     tool = pivot.read_function(function, "parameters")
-    # A root that had to be shaped is not as strict as the upstream wants it.
+    # A root that had to be changed does not fulfil the upstream's rules for strict schemas.
     is_same = tool["parameters"] is function.get("parameters")
     return {"type": "function", **tool, "strict": is_same and function.get("strict") is True}
 
@@ -163,7 +163,7 @@ def _read_search(options: Field) -> list[Json]:
 
 def _read_choice(choice: Field) -> object:
     match choice.value:
-        case {"type": "web_search"}:  # the upstream's only word for it
+        case {"type": "web_search"}:  # the only form in which the upstream takes this choice
             return {"type": "allowed_tools", "mode": "required", "tools": [SEARCH_CHOICE]}
         case "auto" | "required" | "none" as word:
             return word

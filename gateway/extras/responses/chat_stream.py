@@ -1,6 +1,6 @@
 """A stream of a response is written as chat chunks.
 
-Text is written as it arrives. `output_item.done` has the complete item; parts that no earlier event had are
+Text is written as it arrives. `output_item.done` has the complete item. Parts that no earlier event had are
 written then, since some upstreams omit the deltas or the item's announcement.
 """
 
@@ -56,9 +56,9 @@ class ChunkWriter(writer.ChoiceWriter):
         super().__init__(context)
         self._calls: dict[int, writer.Call] = {}
         self._text_starts: dict[_Place, int] = {}
-        """The number of characters of content before each text that has come."""
+        """The number of characters of content before each text so far."""
         self._sources: defaultdict[_Place, list[Json]] = defaultdict(list)
-        """The pages that texts are based on: they wait for the end of the item."""
+        """The pages that texts are based on, held back until the end of the item."""
         self._paragraphs = Paragraphs()
         self._places = Places()
         self._response: Json = {}
@@ -99,7 +99,7 @@ class ChunkWriter(writer.ChoiceWriter):
         self._sources[where] += read_sources({"annotations": [event.get("annotation")]})
 
     def _write_sources(self, where: _Place, final: Sequence[Json]) -> None:
-        """Write the sources of a text: the `final` ones from its end, else those sent before."""
+        """Write the sources of a text: the complete item's (`final`), else those of earlier events."""
         came = self._sources.pop(where, ())
         if (start := self._text_starts.get(where)) is None:
             return
@@ -112,7 +112,7 @@ class ChunkWriter(writer.ChoiceWriter):
         item, where = get_object(event, "item"), self._places.find(event)
         if kind := maybe_kind(item):
             self._find_call(item, kind, where)
-        # Taken before the text: what is sealed behind it would be a block of its own.
+        # The phase is sealed before the text: a seal after the text would become a separate block.
         elif phase := maybe_phase(item):
             self._note_state(phase)
 
@@ -125,7 +125,7 @@ class ChunkWriter(writer.ChoiceWriter):
         return call
 
     def _add_arguments(self, event: Json) -> None:
-        """Write a fragment; without the call's announcement, the complete item has the arguments."""
+        """Write a fragment. For a call that was not announced, the complete item has the arguments."""
         if (call := self._calls.get(self._places.find(event))) is not None:
             self._write_arguments(call, get_text(event, "delta"))
 
@@ -138,9 +138,9 @@ class ChunkWriter(writer.ChoiceWriter):
         self._write_item(self._places.find(event), get_object(event, "item"))
 
     def _write_item(self, where: int, item: Json) -> None:
-        """Write what an item has that did not come before."""
+        """Write the parts of a complete item that no earlier event had."""
         if kind := maybe_kind(item):
-            # Upstreams that announce no item have sent nothing of the call before.
+            # If the upstream announces no items, nothing of the call was sent before.
             self._complete(self._find_call(item, kind, where), item)
         for part in read_parts(item):
             if (where, part.place) not in self._text_starts:
@@ -175,4 +175,4 @@ class ChunkWriter(writer.ChoiceWriter):
         "response.incomplete": _note_end,
         "response.failed": _note_end,
     }
-    """Keys are event types; what is not here says nothing to a chat caller."""
+    """Keys are event types. Other events have nothing for a chat caller."""

@@ -23,7 +23,7 @@ _TEXTS: Final = frozenset({"input_text", "output_text"})
 _TEXT_PARTS: Final = frozenset(
     {*_TEXTS, "text", "refusal", "summary_text", "reasoning_text", "encrypted_content"}
 )
-"""Parts whose bytes bound their tokens. Any other counts as a document, if it is no other file."""
+"""Parts whose bytes bound their tokens. Any other part counts as a document, unless it is another file."""
 
 
 _BOUNDED_ITEMS: Final = frozenset(
@@ -33,7 +33,7 @@ _BOUNDED_ITEMS: Final = frozenset(
     | {f"{name}_call" for name in (*_TOOLS, *_RUN_TOOLS)}
     | {f"{name}_call_output" for name in _TOOLS}
 )
-"""Items whose bytes bound their tokens, but for their parts. Any other counts as a document."""
+"""Items whose bytes bound their tokens, except for their parts. Any other item counts as a document."""
 _PLAIN_MEMBERS: Final = 2
 """Members of a plain part of text."""
 _ITEM: Final = Names(
@@ -47,7 +47,7 @@ _OWN: Final = {
     "input_file": ("file_data", "file_url"),
     **dict.fromkeys(("computer_screenshot", "input_image"), ("image_url",)),
 }
-"""Members that are looked at, or no files, in spite of their names, by the type of item or part."""
+"""Members that are no files despite their names, or that are checked, by the type of item or part."""
 _PART: Final = Names(
     {"annotations", "file_url", "image_url", "logprobs", "text", "type", *FILE_NAMES.known},
     {**CACHE_MARK, "input_audio": FILE_NAMES},
@@ -147,7 +147,7 @@ def _refuse_state(name: str, what: str) -> BadRequest:
 
 
 def _refuse_reference(name: str) -> BadRequest:
-    """Make the error for an item that is named by its id: one SDK does so unless it is told not to."""
+    """Make the error for an item that is named by its id, as one SDK does by default."""
     return fields.unsupported(
         name,
         " refers to an item of an earlier response, and this gateway keeps none: send the item itself."
@@ -157,7 +157,7 @@ def _refuse_reference(name: str) -> BadRequest:
 
 
 def refuse(what: str) -> fields.Check:
-    """Make the check of a field that has to be left out."""
+    """Make the check of a field that must be absent."""
 
     def check(name: str, _value: object) -> None:
         raise _refuse_state(name, what)
@@ -166,7 +166,7 @@ def refuse(what: str) -> fields.Check:
 
 
 def refuse_true(what: str) -> fields.Check:
-    """Make the check of a field that has to be false."""
+    """Make the check of a field that must be false."""
 
     def check(name: str, value: object) -> None:
         fields.check_boolean(name, value)

@@ -1,8 +1,8 @@
 """A summary in place of a conversation: Codex asks for one when its context is full.
 
-Its last item, `compaction_trigger`, asks for an item `compaction`, which it then sends in place of what
-was said before. A Responses provider makes and reads such items itself. For others the model is asked
-for the summary in words, and the item holds its text: readable again for each provider and model.
+The request's last item, `compaction_trigger`, asks for an item `compaction`, which Codex then sends in place
+of the earlier conversation. A Responses provider makes and reads such items itself. For other providers the
+model is asked for a summary in words. The item holds its text, which every provider and model can read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OPENING: Final = (
 )
 """The text before a summary that is sent back to a model."""
 _SEAL: Final = f"{ANY_TAG}summary."
-"""The beginning of a summary that the gateway put into an item. It is the tag of no provider."""
+"""The beginning of a summary that the gateway put into an item. No provider has this tag."""
 
 
 def asks_summary(body: Json) -> bool:
@@ -51,7 +51,7 @@ def make_summary(identity: str, text: str) -> Json:
 
 
 def maybe_summary(item: Json) -> str | None:
-    """Return what a model is told of an item of earlier turns; None if the gateway did not make it."""
+    """Return the text of an item with a summary, for a model; None if the gateway did not make the item."""
     sealed = item.get("encrypted_content")
     if not isinstance(sealed, str) or not sealed.startswith(_SEAL):
         return None

@@ -1,8 +1,8 @@
 """Earlier items and tools as a Responses upstream takes them.
 
-What a provider seals (reasoning and summaries) leaves here with a tag of the provider, and goes back to
-that one alone: another would refuse the whole request. Tools without a price are left out, and refused
-only where the caller forces one: agents such as Codex declare them in every request.
+Sealed content (reasoning and summaries) goes to the caller with the tag of its provider, and back only to
+that provider: another one would refuse the whole request. Tools without a price are left out, and refused
+only if the caller forces one, since agents such as Codex declare them in every request.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ KEY: Final = "encrypted_content"
 _MEMBER: Final = re.compile(rb'("encrypted_content"\s*:\s*")(?!")')
 """A match is always a member with a text: inside a string its quotes would be escaped."""
 SUMMARIES: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
-"""Types of items that stand for a whole conversation, so that none can be left out."""
+"""Types of items that replace a whole conversation, so they cannot be left out."""
 
 
 def maybe_reasoning(item: object, tag: str = "") -> Json | None:
-    """Return an item of reasoning as its provider takes it back, tagged; None if nobody encrypted it.
+    """Return an item of reasoning as its provider takes it back, tagged; None if it is not encrypted.
 
-    Without its id it stands alone: the items behind it need not follow.
+    Its id is left out, so that the provider does not require the items that followed it.
     """
     match item:
         case {"type": "reasoning", "summary": summary, "encrypted_content": str(sealed)} if sealed:
@@ -40,9 +40,9 @@ def maybe_reasoning(item: object, tag: str = "") -> Json | None:
 
 
 def maybe_phase(item: object) -> Json | None:
-    """Return what a message says of its place in a turn (`commentary`, `final_answer`); None for others.
+    """Return the phase of a message in its turn (`commentary`, `final_answer`); None for other items.
 
-    OpenAI's models do worse if it does not come back with the message.
+    OpenAI's models do worse if the phase does not come back with the message.
     """
     match item:
         case {"type": "message", "phase": str(phase)} if phase:
@@ -61,8 +61,8 @@ def tag_sealed(text: bytes, tag: str) -> bytes:
 def untag_items(items: list[Json], tag: str, tools: object = None) -> list[Json]:
     """Return the items of an `input` that the provider of a tag can read, as it sealed them.
 
-    Items behind no reasoning lose their ids: to OpenAI they may say that some precedes them.
-    A summary that the gateway made becomes text. Raises BadRequest for another's summary.
+    Items that do not follow reasoning lose their ids: OpenAI may take an id as a sign that reasoning precedes
+    it. A summary that the gateway made becomes text. Raises BadRequest for a summary of another provider.
     """
     kept: list[Json] = []
     for item in Field(items, "input").read_items():
@@ -77,7 +77,7 @@ def untag_items(items: list[Json], tag: str, tools: object = None) -> list[Json]
 
 
 def _write_id(item: Json, ids: HistoryIds) -> Json:
-    """Write the id of a call, or of the call that an item is the output of."""
+    """Write the id of a call or, in an output, the id of its call; and the name of a call."""
     identity, kind = maybe_id(item, "call_id"), item.get("type")
     if identity is None or (not identity and kind not in _CALLS):
         if kind != "reasoning" and item.get("role") != "assistant":
@@ -119,13 +119,16 @@ def refuse_summary(item: Field) -> BadRequest:
 
 
 def _maybe_untag(item: Json, tag: str) -> Json | None:
-    """Return an item as it was sealed; None if another or nobody sealed it, or all of its parts."""
+    """Return an item as the provider of this tag sealed it; an item without sealed content is unchanged.
+
+    None if another sealed it or all of its parts, or for reasoning that nobody sealed.
+    """
     sealed, parts = item.get(KEY), item.get("content")
     if isinstance(sealed, str) and sealed:
         may_read = sealed.startswith(tag) and not is_ours(sealed, tag)
         return {**item, KEY: sealed.removeprefix(tag)} if may_read else None
     if item.get("type") == "reasoning":
-        return None  # the provider kept nothing of it: it would not find it by its id
+        return None  # the provider stored nothing, so it could not find it by its id
     if isinstance(parts, list) and any(map(_is_tagged, parts)):
         kept = [
             {**part, KEY: part[KEY].removeprefix(tag)} if _is_tagged(part) else part
@@ -137,12 +140,12 @@ def _maybe_untag(item: Json, tag: str) -> Json | None:
 
 
 def _is_tagged(part: object) -> bool:
-    """Return whether a part, such as what one agent says to another, was sealed behind this gateway."""
+    """Return whether a part, such as one agent's message to another, was sealed behind this gateway."""
     return isinstance(part, dict) and str(part.get(KEY)).startswith(ANY_TAG)
 
 
 def strip_tools(body: Json, target: Target) -> Json:
-    """Leave out the tools that the provider would run itself and that have no price, and what asks for them."""
+    """Leave out tools that the provider would run itself and that have no price, and a choice of them."""
     if ANY_TOOL in target.allow:
         return body
     edited, items = dict(body), body.get("input")
@@ -179,7 +182,7 @@ def _pick(tools: list[Any], target: Target) -> list[Any]:
 
 
 def _edit_choice(body: Json, target: Target) -> None:
-    """Leave out a choice of what was left out."""
+    """Leave out tools that were left out from the choice as well."""
     choice = body.get("tool_choice")
     if not isinstance(choice, dict):
         return

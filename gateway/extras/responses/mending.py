@@ -1,8 +1,8 @@
-"""A passing Responses stream from a provider that leaves out what SDKs rely on (llama.cpp, Lemonade, vLLM).
+"""Repairs passing Responses streams of providers that omit what SDKs need (llama.cpp, Lemonade, vLLM).
 
-SDKs put a reply together by the number of each event, the place and the id of its item, and the events that
-announce items and parts. A stream that has all of it passes as it came. From the first event that lacks any
-of it, all events are numbered anew.
+SDKs assemble a reply by the number of each event, the index and the id of its item, and the events that
+announce items and parts. A stream that has all of these passes unchanged. From the first event that lacks
+one of them, all events are numbered anew.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gateway.extras.responses.places import ADDED, DONE, KINDS, Places, name_kin
 from gateway.extras.responses.replay import replay_item
 
 _PREFIXES: Final = {"function_call": "fc", "message": "msg", "reasoning": "rs"}
-"""The beginnings of ids by the type of item."""
+"""The prefixes of ids, by the type of item."""
 _EMPTY: Final[dict[str, Json]] = {
     "message": {"role": "assistant", "content": []},
     "reasoning": {"summary": []},
@@ -26,11 +26,11 @@ _PARTS: Final[dict[str, Json]] = {
     "output_text": {"type": "output_text", "text": "", "annotations": []},
     "refusal": {"type": "refusal", "refusal": ""},
 }
-"""The part that begins with a text."""
+"""The empty part that announces a text, by the type of part."""
 
 
 class StreamMender:
-    """Mends the events of one stream, in order, but for those that passed by a template."""
+    """Mends the events of one stream, in order, except for those that passed by a template."""
 
     __slots__ = ("_ids", "_parts", "_places", "_request_id", "is_mending")
 
@@ -38,16 +38,16 @@ class StreamMender:
         self._request_id = request_id
         self._places = Places()
         self._ids: dict[int, str] = {}
-        """The ids of the items that something came of, by their place."""
+        """The ids of the items so far, by index."""
         self._parts: set[tuple[int, object]] = set()
-        """The parts of messages that began."""
+        """The parts of messages that have begun."""
         self.is_mending = False
-        """Something was missing."""
+        """Something was missing in an event so far."""
 
     def mend(self, body: Json, items: list[Json]) -> list[Json]:
-        """Return the events to send instead of one; `items`: those of the whole reply, if it ends.
+        """Return the events to send in place of one. `items`: those of the whole reply, if the event ends it.
 
-        An event that lacks nothing is returned as it is, and alone.
+        An event that lacks nothing is returned alone, as the same object.
         """
         self.is_mending = self.is_mending or type(body.get("sequence_number")) is not int
         events = [body]
@@ -99,14 +99,14 @@ class StreamMender:
         return [*before, body]
 
     def _mend_end(self, body: Json, items: list[Json]) -> list[Json]:
-        """Deliver the items that only the whole reply has, and the ends of others where they lack."""
+        """Return the end, after the items that only the whole reply has and missing ends of other items."""
         events: list[Json] = []
         for where, item in self._places.list_unsaid(items):
-            told = replay_item(where, self._name(where, item))
+            missing = replay_item(where, self._name(where, item))
             if where not in self._ids:
-                events += told
+                events += missing
             elif self.is_mending:
-                events.append(told[-1])
+                events.append(missing[-1])
         response = body["response"]
         named = [self._name(where, item) for where, item in enumerate(items)]
         if any(map(is_not, named, items)):

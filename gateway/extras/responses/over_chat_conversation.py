@@ -1,7 +1,7 @@
 """A Responses request's input as chat messages.
 
-A chat upstream wants one system message at the beginning, one message for all that the assistant
-said and called in a row, and the results right behind it, whatever the order of the items.
+A chat upstream wants one system message at the beginning, one message for all texts and calls of the
+assistant in a row, and their results right after it, whatever the order of the items.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ DROPPED_ITEMS: Final = frozenset(
         *("tool_search_call", "tool_search_output", "web_search_call"),
     }
 )
-"""Items that only the vendor's servers can use, and calls of tools that are left out. Of what was found
-or done the text is carried."""
+"""Items that only the vendor's servers can use, and calls of tools that are left out. Any text in them is
+carried over."""
 
 
 def translate_conversation(body: Field, target: Target) -> list[Json]:
     """Write the chat messages of a request. Raises BadRequest, naming the field.
 
-    Later instructions stay where they stand, unless the upstream takes leading ones alone.
+    Later instructions stay in place, unless the upstream takes only leading ones.
     """
     conversation = _Conversation(target)
     if (instructions := body["instructions"]).value:
@@ -68,7 +68,7 @@ def translate_conversation(body: Field, target: Target) -> list[Json]:
 
 @dataclass(slots=True)
 class _Turn:
-    """A message, and the messages that must follow it, whenever they arrive."""
+    """A message, and the messages that must follow it, even if their items come later."""
 
     message: Json
     results: list[Json] = field(default_factory=list)
@@ -88,15 +88,15 @@ class _Conversation:
         self.system: list[str] = []
         self.turns: list[_Turn] = []
         self._askers: dict[str, _Turn] = {}
-        """The turns that called, by the ids of their calls."""
+        """The turns with calls, by the ids of the calls."""
         self._left_out: set[object] = set()
-        """The ids of calls that are left out, and their results with them."""
+        """The ids of calls that are left out. Their results are left out, too."""
         self.lost: Field | None = None
-        """An item at the end that is unknown and has no text, so that its meaning would be lost."""
+        """An unknown item without text at the end of the input: leaving it out would lose its meaning."""
         self._state: list[tuple[str, str]] = []
-        """The reasoning before the next thing that the assistant says or calls."""
+        """Seals and texts of reasoning that belong to the assistant's next text or call."""
         self.is_over = False
-        """A summary is asked for: nothing can follow."""
+        """A summary was requested, so no item can follow."""
 
     def add(self, item: Field) -> None:
         kind = item.get("type")
@@ -138,7 +138,7 @@ class _Conversation:
                 if said := "".join(read_spoken(content)):
                     self._say(said)
             case "user":
-                self._state.clear()  # its turn did not come
+                self._state.clear()  # the assistant's turn did not come
                 parts = pack_parts(self._translate(content))
                 self.turns.append(_Turn({"role": "user", "content": parts}))
             case _:
@@ -152,7 +152,7 @@ class _Conversation:
             self.turns.append(_Turn(message))
 
     def _add_agent_message(self, item: Field) -> None:
-        """Add what another agent says to this one: a coding agent's own item, unknown to the schema."""
+        """Add another agent's message to this one. Coding agents send such items, which the schema lacks."""
         parts = self._translate(item["content"])
         if parts:
             self.turns.append(_Turn({"role": "user", "content": pack_parts(parts)}))
@@ -204,7 +204,7 @@ class _Conversation:
         self._askers[identity] = turn
 
     def _open_assistant(self) -> _Turn:
-        """Return the turn that the assistant continues: one without results yet."""
+        """Return the assistant's last turn, if it has no results yet, or else a new one."""
         last = self.turns[-1] if self.turns else None
         if last is None or last.message["role"] != "assistant" or last.results:
             last = _Turn({"role": "assistant", "content": ""})

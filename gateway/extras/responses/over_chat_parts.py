@@ -11,7 +11,7 @@ from gateway.dialects.wire.records import Json
 from gateway.dialects.wire.seals import ANY_TAG
 
 DETAILS: Final = ("auto", "high", "low")
-"""How closely a model looks at a picture. Chat lacks Responses' `original`."""
+"""Chat's values for how closely a model looks at a picture. Responses also has `original`."""
 SEALS: Final = (ANY_TAG, "gAAAA")
 """The beginnings of sealed content: a tag of this gateway, and OpenAI's own."""
 _TEXT_KEYS: Final = {
@@ -19,7 +19,7 @@ _TEXT_KEYS: Final = {
     "encrypted_content": "encrypted_content",
     "refusal": "refusal",
 }
-"""The key of the text by the type of part. An earlier refusal is text like any other."""
+"""The key of the text, by the type of part. An earlier refusal counts as text."""
 
 
 def read_texts(content: Field) -> list[str]:
@@ -30,7 +30,7 @@ def read_texts(content: Field) -> list[str]:
 
 
 def read_spoken(content: Field) -> list[str]:
-    """Read the strings of an earlier reply; of parts that only its vendor knows, their text."""
+    """Read the strings of an earlier reply. Parts that only its vendor knows become text."""
     if isinstance(content.value, str):
         return [content.value]
     return [
@@ -67,7 +67,7 @@ def translate_part(part: Field, *, is_pivot: bool) -> Json:
 def is_sealed(part: Field) -> bool:
     """Return whether a part can be read only by whoever sealed it.
 
-    Coding agents call what one of them says to another sealed even where nobody sealed it.
+    Coding agents put messages to each other into `encrypted_content` even if nobody sealed them.
     """
     given = part.get("encrypted_content")
     return isinstance(given, str) and given.startswith(SEALS)
@@ -82,7 +82,7 @@ def _translate_image(part: Field) -> Json:
 
 
 def _translate_file(part: Field, *, is_pivot: bool) -> Json:
-    """Write a document. Chat providers take its content alone, no link to it, and texts as text."""
+    """Write a document. Chat providers take only its content, and no link. Text documents become text."""
     _refuse_file_id(part)
     name = part["filename"].read_string() if part.get("filename") else ""
     if (link := part["file_url"]).value is not None:

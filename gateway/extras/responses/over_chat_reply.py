@@ -30,11 +30,11 @@ _INCOMPLETE: Final = {
     "model_length": "max_output_tokens",
     "content_filter": "content_filter",
 }
-"""The reason why a response is incomplete, by chat's finish reason; others complete it."""
+"""The reason why a response is incomplete, by chat's finish reason. Other finish reasons complete it."""
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
-    """Write a response of what the upstream said."""
+    """Write a response from a chat completion."""
     choice, message = read_choice(reply, context)
     check_finish(choice.get("finish_reason"))
     reason = read_incomplete(choice)
@@ -88,12 +88,12 @@ def make_part(kind: Kind, text: str, sources: Iterable[Json] = ()) -> Json:
 
 
 def make_source(source: Json) -> Json:
-    """Make the annotation of a page that a text is based on; chat holds it one level deeper."""
+    """Make the annotation of a page that a text is based on. Chat has it one level deeper."""
     return {"type": "url_citation", **source}
 
 
 def read_image(media: object) -> tuple[str, str]:
-    """Read the format and the base64 of an image. Raises UndeliverableReply for all else."""
+    """Read the format and the base64 of an image. Raises UndeliverableReply for other media or an address."""
     url = get_object(media, "image_url").get("url") if isinstance(media, dict) else None
     media_type, data = split_data_url(url) if isinstance(url, str) else ("", "")
     if not media_type.startswith("image/"):
@@ -120,7 +120,7 @@ def _read_call(call: object, index: int, tools: dict[str, ToolName], context: Re
 
 
 def complete_arguments(arguments: str) -> str:
-    """Return what has to follow arguments so that they are JSON: a call may have none."""
+    """Return the text to append so that arguments are JSON: "{}" if there are none, else ""."""
     return "" if arguments.strip() else NO_ARGUMENTS
 
 
@@ -170,7 +170,7 @@ def _tell_reasoning(asked: Any, context: ReplyContext) -> Json:
 
 
 def _or_default(given: object) -> object:
-    """Return a sampling field as it was asked for; 1 is the default of all of them."""
+    """Return a sampling field as requested, or 1, the default of all of them."""
     return 1.0 if given is None else given
 
 
@@ -179,7 +179,7 @@ def make_item_id(prefix: str, context: ReplyContext, index: int) -> str:
 
 
 def make_reasoning(identity: str, parts: list[Json], sealed: str = "") -> Json:
-    """Make a reasoning item: what the upstream tells of it is a summary."""
+    """Make a reasoning item. The reasoning that the upstream shows becomes its summary."""
     item = {"id": identity, "type": "reasoning", "summary": parts}
     return {**item, "encrypted_content": sealed or None}
 

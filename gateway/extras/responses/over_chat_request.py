@@ -47,7 +47,7 @@ NAMES: Final = {
     "tools": ("tools",),
     "web_search_options": ("tools",),
 }
-"""This dialect's names of chat's fields, where they differ: what a refusal of chat's field is about."""
+"""This dialect's names of chat's fields, if they differ, for refusals of chat's fields."""
 _KNOWN: Final = CARRIED | DROPPED | PASSED
 _FORMAT_KEYS: Final = ("name", "description", "schema", "strict")
 
@@ -64,7 +64,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
         chat[target.max_tokens_field] = request.max_tokens
     chat |= {name: given[name] for name in PASSED if given.get(name) is not None}
     chat |= {name: given[name] for name in SHARED & target.takes if given.get(name) is not None}
-    if not asks_summary(given):  # a summary is plain text, and calls nothing
+    if not asks_summary(given):  # a summary is plain text without calls
         chat |= translate_tools(body, target)
         chat |= _translate_text(body["text"], target)
     if target.reasoning == "effort":
@@ -75,7 +75,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
 
 
 def _translate_text(text: Field, target: Target) -> Json:
-    """Write the form of the reply, and its verbosity where the upstream takes that."""
+    """Write the form of the reply, and its verbosity if the upstream takes that field."""
     if text.value is None:
         return {}
     verbosity = text.get("verbosity") if "verbosity" in target.takes else None

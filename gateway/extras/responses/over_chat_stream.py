@@ -1,10 +1,9 @@
 """A chat stream as a Responses stream: the deltas of its chunks as output items.
 
-One item is open at a time, as coding agents know no second one: `FirstChoiceWriter` has the order.
+One item is open at a time, as coding agents cannot handle two: `FirstChoiceWriter` orders them.
 
-The terminal event, which has the whole usage, waits until the upstream's stream is over: usage may
-come with the finish reason, behind it, or in every chunk, and what the caller is told is what is
-charged.
+The terminal event, which has the whole usage, is sent only after the upstream's stream has ended: usage may
+come with the finish reason, after it, or in every chunk, and the caller gets the usage that is charged.
 """
 
 from __future__ import annotations
@@ -60,13 +59,13 @@ class _OpenItem:
     parts: list[Json] = field(default_factory=list)
     """The parts before the last."""
     sources: list[Json] = field(default_factory=list)
-    """The annotations of the last part."""
+    """The annotations of the open part."""
     sealed: str = ""
-    """The seals that reasoning carries, once it is over."""
+    """The seals in a reasoning item, set when it ends."""
 
     @property
     def names(self) -> Json:
-        """The place of the open part, which all of its events name."""
+        """The members that all events of the open part have: its place."""
         place = {"item_id": self.identity, "output_index": self.index}
         return {**place, FORMS[self.kind].index: len(self.parts)}
 
@@ -103,20 +102,20 @@ class ResponseWriter(FirstChoiceWriter):
         self._item: _OpenItem | None = None
         self._call_item: _CallItem | None = None
         self._done: dict[int, Json] = {}
-        """The items that are over, by their index."""
+        """The items that have ended, by index."""
         self._reason: str | None = None
         """Why the response is incomplete."""
         self._ending = b""
 
     @property
     def position(self) -> Json | None:
-        """The position in the stream, for the event of an error that continues it."""
+        """See `Pipeline`: the number of the next event, and the response so far."""
         if not self._sequence:
             return None
         response = reply.make_response(self._context, self._output)
         return {"response": response, "sequence_number": self._sequence}
 
-    def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - it is told at the end
+    def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - the terminal event has the usage
         response = reply.make_response(self._context)
         for stage in ("created", "in_progress"):
             self._emit(stage, response=response)
@@ -138,7 +137,7 @@ class ResponseWriter(FirstChoiceWriter):
 
     @property
     def _end_status(self) -> reply.Status:
-        """The status of the item that is open, if it ends now: the last one may be cut off."""
+        """The status of the open item if it ends now: if the response is incomplete, the last item is."""
         is_cut = self._reason is not None and not self._waiting
         return "incomplete" if is_cut else "completed"
 
@@ -158,7 +157,7 @@ class ResponseWriter(FirstChoiceWriter):
                 self._add_sources([])
 
     def _add_sources(self, sources: list[Json]) -> None:
-        """Add sources, and those that came before, to the text that is open."""
+        """Add sources, and those held back, to the open text; without one they are held back."""
         self._sources += sources
         item = self._item
         if item is None or item.kind != "text":
@@ -192,7 +191,7 @@ class ResponseWriter(FirstChoiceWriter):
             item.kind = kind
         else:
             self._close_item("completed")
-            if kind != "reasoning":  # what is sealed led to the text, so it comes before it
+            if kind != "reasoning":  # sealed reasoning led to the text, so it comes before the text
                 self._add_state()
             identity = reply.make_item_id(form.prefix, self._context, self._next_index)
             item = self._item = _OpenItem(identity, self._next_index, kind)
@@ -276,14 +275,14 @@ class ResponseWriter(FirstChoiceWriter):
         self._sequence += 1
 
     def _render(self, kind: str, **fields: object) -> bytes:
-        """Write the next event, which is not sent yet."""
+        """Return the bytes of the next event, without sending it."""
         return render_event(
             {"type": f"response.{kind}", "sequence_number": self._sequence, **fields}
         )
 
 
 class SummaryWriter(ResponseWriter):
-    """Writes the summary that the model tells as one item, when it is whole."""
+    """Writes the model's text as one item, a summary, once it is whole."""
 
     __slots__ = ("_texts",)
 
@@ -306,7 +305,7 @@ class SummaryWriter(ResponseWriter):
             self._texts.append(text)
 
     def _add_sources(self, sources: list[Json]) -> None:
-        """Leave them out: a summary is text alone, as are the calls and pictures below."""
+        """Leave sources out, since a summary is only text. Calls and pictures below are left out, too."""
 
     def _write_media(self, media: object) -> None: ...
 

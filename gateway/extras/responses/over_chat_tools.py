@@ -1,8 +1,8 @@
-"""Responses tools as chat functions, which of them may be called, and their names on the way back.
+"""Responses tools as chat functions: the tools, the choice among them, and their names in replies.
 
-A custom tool takes free text: it becomes a function with one string argument. The tools of a namespace
-have the name of it in front. Hosted tools, which a vendor's servers run, are left out: coding agents
-always declare them. Only web search is carried over, if the model has a price for it.
+A custom tool, which takes free text, becomes a function with one string argument. Tools of a namespace get
+its name as a prefix. Hosted tools, which a vendor's servers run, are left out, since coding agents always
+declare them. Only web search is carried over, if the model has a price for it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def translate_tools(body: Field, target: Target) -> Json:
 
 
 def read_tool_names(body: Json) -> dict[str, ToolName]:
-    """Return what the functions of a translated request are to its caller, by their names."""
+    """Return the caller's tools of a translated request, by the names of their functions."""
     return {
         name: ToolName(tool["name"].read_text(), namespace, is_custom=tool.get("type") == "custom")
         for name, (namespace, tool) in _read_tools(Field(body)).items()
@@ -66,12 +66,12 @@ def read_tool_names(body: Json) -> dict[str, ToolName]:
 
 
 def flatten_name(namespace: str, name: str) -> str:
-    """Return the name of a function: always the same for one tool, and never too long."""
+    """Return the name of a tool's function. It depends on the tool alone, and is never too long."""
     return shorten_name(f"{namespace}__{name}" if namespace else name)
 
 
 def read_flat_name(call: Field) -> str:
-    """Read the function's name of a call or a choice, which has name and namespace apart."""
+    """Return the function's name for a call or a choice, which has separate name and namespace."""
     namespace, name = call["namespace"], call["name"]
     called = "" if name.value == "" else name.read_text()  # some models leave it out
     return flatten_name(namespace.read_string() if namespace.value else "", called)
@@ -80,7 +80,7 @@ def read_flat_name(call: Field) -> str:
 def _read_tools(body: Field) -> dict[str, tuple[str, Field]]:
     """Return the tools by the names of their functions, which providers want to be unique.
 
-    Codex declares a tool in the request and in an item that adds more: the first one counts.
+    Codex declares some tools twice, in the request and in an item: the first declaration counts.
     """
     tools: dict[str, tuple[str, Field]] = {}
     for namespace, tool in _iter_tools(body):
@@ -89,7 +89,7 @@ def _read_tools(body: Field) -> dict[str, tuple[str, Field]]:
 
 
 def _iter_tools(body: Field) -> Iterator[tuple[str, Field]]:
-    """Give the tools that the caller runs itself, each with its namespace."""
+    """Yield the tools that the caller runs itself, each with its namespace."""
     for declared in _iter_lists(body):
         for tool in declared.read_items():
             kind: object = tool.get("type")
@@ -102,7 +102,7 @@ def _iter_tools(body: Field) -> Iterator[tuple[str, Field]]:
 
 
 def _iter_lists(body: Field) -> Iterator[Field]:
-    """Give the lists of tools: the request's, and those of items that add more."""
+    """Yield the lists of tools: the request's, and those of items `additional_tools`."""
     if body.get("tools") is not None:
         yield body["tools"]
     if isinstance(body.get("input"), list):
@@ -138,7 +138,7 @@ def _keep_allowed(allowed: Field, tools: list[tuple[str, Field]]) -> list[tuple[
 
 
 def _maybe_search(body: Field, target: Target) -> Json | None:
-    """Write the options of a search; None without a search, or for one in a cache alone."""
+    """Write the options of a search; None if there is none, or only a search in a cache."""
     for declared in _iter_lists(body):
         for tool in declared.read_items():
             if is_search(tool, target) and tool.get("external_web_access") is not False:

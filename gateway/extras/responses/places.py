@@ -1,7 +1,7 @@
-"""The items of a Responses stream, told apart where the upstream leaves out their indexes or ids.
+"""Finds the item of each event in a Responses stream, even if the upstream leaves out indexes or ids.
 
 An event belongs to an item by these signs, a stronger one before a weaker one: `output_index`, an id,
-the kind of its item. Items begin with `output_item.added`, in order; what is done repeats what came.
+the type of its item. Items begin with `output_item.added`, in order. `output_item.done` repeats an item.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ KINDS: Final = {
     "reasoning_text": ("reasoning", "content_index"),
     "refusal": ("message", "content_index"),
 }
-"""By the part of an event's type that names what it brings: the type of the item, and the member with its
-place there."""
+"""The type of the item, and the member with the index in it, by the part of an event's type that names its
+content."""
 
 
 def name_kind(kind: str) -> str:
-    """Return the type of the item that an event is of, by the event's own; "" for other events."""
+    """Return the type of the item that an event belongs to, by the event's type; "" if it tells none."""
     part = kind.split(".")[1] if "." in kind else ""
     return part if part.endswith("_call") else KINDS.get(part, ("",))[0]
 
@@ -45,10 +45,10 @@ class Places:
         """The items by their ids, and by those of their calls, which some upstreams repeat."""
         self._done: set[int] = set()
         self._announced = False
-        """Items begin with an event of their own."""
+        """The upstream sends `output_item.added`."""
 
     def find(self, event: Json) -> int:
-        """Return the index of the item that an event is of, which may begin with it."""
+        """Return the index of the item that an event belongs to. The event may begin a new item."""
         index, kind = event.get("output_index"), get_text(event, "type")
         if type(index) is int and index in self._kinds and kind != DONE:
             return index
@@ -86,7 +86,7 @@ class Places:
         return max(self._kinds, default=-1) + 1
 
     def _guess(self, names: list[str], item_kind: str, kind: str) -> int:
-        """Find the item of an event without an index: the first that is not done for `done`, else the last."""
+        """Guess the item of an event without an index: for `done` the first not done, else the last."""
         named = [index for name in names for index in self._named.get(name, ())]
         if any(names) and not named and not self._announced and kind.endswith(".delta"):
             return self._free

@@ -48,7 +48,7 @@ def read_responses_usage(
 ) -> Reported:
     """Read a usage object, given the service tier of the response and its items' calls of tools.
 
-    What the usage counts is right: items may tell of calls that are free.
+    The counts of the usage take precedence: items may be calls that are free.
     """
     reported = read_openai_usage(usage, tier, expected)
     none = dict.fromkeys(expected.options.tool_calls, 0)  # the items show which tools ran
@@ -57,7 +57,7 @@ def read_responses_usage(
 
 
 def find_usage(response: Json) -> Json | None:
-    """Return the usage of a response, with the calls of tools that OpenAI counts beside it."""
+    """Return the usage of a response, including `tool_usage`, which OpenAI puts beside it."""
     usage, beside = response.get("usage"), get_object(response, "tool_usage")
     if type(usage) is not dict:
         return None
@@ -79,8 +79,8 @@ def count_tool_calls(items: Iterable[Json]) -> Counter[str]:
 def find_tool(item: Json) -> str | None:
     """Return the tool that an item is a call of, if the provider ran it and charges for it.
 
-    A web search is charged; opening a page that it found is not. The result of a shell is in a reply
-    only if it was the provider's.
+    A web search is charged; opening a page that it found is not. A reply has the output of a shell only if
+    the provider ran it.
     """
     kind = get_text(item, "type")
     if kind == "shell_call_output":
@@ -128,13 +128,13 @@ _REQUIRED: Final = {
     "input_tokens_details": "cached_tokens",
     "output_tokens_details": "reasoning_tokens",
 }
-"""The counts that clients require of the details of a usage."""
+"""The counts that clients require in the details of a usage."""
 
 
 def maybe_complete_usage(response: Json) -> Json | None:
-    """Return a response with all counts of its usage, without which Codex sends the turn again.
+    """Return a response with all counts in its usage: without them Codex sends the turn again.
 
-    None if it has them, or lacks the tokens themselves.
+    None if it has them, or lacks the counts of input or output tokens.
     """
     usage = get_object(response, "usage")
     counts = [read_count(usage.get(name)) for name in ("input_tokens", "output_tokens")]
@@ -178,7 +178,7 @@ class ResponsesReader(EventReader):
         """Read an object, given its `type` where it has none."""
         kind = body.get("type")
         if type(kind) is not str:
-            # Some imitations name the event alone, and send errors in chat's envelope.
+            # Some imitations send only the event's name, and errors in chat's envelope.
             kind = "error" if body.get("error") else name
             body = {**body, "type": kind}
         response = body.get("response")
@@ -209,7 +209,7 @@ class ResponsesReader(EventReader):
         if (told := find_usage(response)) is not None:
             self.usage = merge_reports(self.usage, told)
         self._tier = response.get("service_tier") or self._tier
-        # The larger count per tool: items came one by one before, or come only here.
+        # The larger count of each tool: items came one by one before, or come only here.
         self._calls |= count_tool_calls(read_items(response))
 
 
@@ -228,14 +228,14 @@ class ResponsesStream(PassingStream):
         super().__init__(context, ResponsesReader())
         self._framer = Framer(MAX_TRANSLATED_EVENT_BYTES)  # responses repeat instructions and tools
         self._done: dict[int, Json] = {}
-        """The items that are done, by index, as long as an event can hold them."""
+        """The items that are done, by index, as long as they fit into one event together."""
         self._buffered_bytes = 0
         """The length of their events."""
         self._done_bytes = 0
         """UTF-8 bytes of the items that are done: some imitations send no deltas."""
         self._mender = StreamMender(context.request_id)
         self._number = -1
-        """The `sequence_number` of the last event that passed by no template."""
+        """The `sequence_number` of the last event that passed without a template."""
         self._response: Json | None = None
 
     @property
@@ -299,10 +299,10 @@ class ResponsesStream(PassingStream):
         if body["type"] != "response.output_item.done":
             return
         self._done_bytes += count_item_text(item)
-        # Not added: an item that is done repeats its deltas.
+        # The larger, not the sum: an item that is done repeats its deltas.
         self._passed_bytes = max(self._passed_bytes, self._done_bytes)
         self._buffered_bytes += len(block)
-        # Half of the items would look like all of them, so none is kept.
+        # Some of the items would look like all of them, so none is kept.
         if self._buffered_bytes > MAX_TRANSLATED_EVENT_BYTES:
             self._done.clear()
         elif type(index := body.get("output_index")) is int:

@@ -35,7 +35,7 @@ COUNTED: Final = frozenset(
         *("tool_choice", "tools", "truncation"),
     }
 )
-"""Fields of a request for a count of tokens: others are refused there."""
+"""Fields of a request for a count of tokens. OpenAI refuses other fields there."""
 
 
 class ResponsesUpstream(EventUpstream):
@@ -62,11 +62,10 @@ class ResponsesUpstream(EventUpstream):
                     one for one in kept if type(one) is not dict or one.get("type") != _REASONING
                 ]
             body["input"] = kept
-        # A count refuses every other field.
         if self._is_free:
             return {name: value for name, value in body.items() if name in COUNTED}
-        body.pop("client_metadata", None)  # Codex tells OpenAI of itself; others refuse the field
-        if body.get("store") is not False:  # else the caller knows what it has to send again
+        body.pop("client_metadata", None)  # Codex tells OpenAI of itself; others refuse it
+        if body.get("store") is not False:  # else the caller asks for encrypted reasoning itself
             body |= {"store": False} | _include_reasoning(body, target)
         return body
 
@@ -117,7 +116,7 @@ _UNREASONING: Final = re.compile(r"(?:.*/)?(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5
 
 
 def _include_reasoning(body: Json, target: Target) -> Json:
-    """Ask for reasoning in a form that can be sent again, as the provider keeps none of it."""
+    """Ask for reasoning in a form that can be sent back, since the provider stores none."""
     given = get_list(body, "include")
     if not _reasons(target) or _ENCRYPTED in given:
         return {}

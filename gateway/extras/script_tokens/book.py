@@ -56,7 +56,7 @@ class TokenBook(Part):
         return [_view(row) for row in self._database.fetch(_NEWEST_FIRST)]
 
     def find(self, digest: bytes) -> TokenView | None:
-        """Return the token, also if it has ended; note that it was used, unless it has."""
+        """Return the token, also if it has ended; otherwise note that it was used."""
         now_ms = self._database.clock()
         row = self._database.read_one(_FIND_SCRIPT, (digest,))
         if row is None:
@@ -65,12 +65,12 @@ class TokenBook(Part):
         # A use is written once a minute, as each write waits for the disk.
         is_noted = now_ms - (token.last_used_ms or 0) < USED_EVERY_MS
         if token.status(now_ms) == "active" and not is_noted:
-            with suppress(LedgerError):  # a full disk can be read
+            with suppress(LedgerError):  # with a full disk the token is still valid
                 self._database.update("tokens", token.id, {"last_used_ms": now_ms})
         return token
 
     def revoke(self, token: str) -> TokenView:
-        """Revoke by id, or by name; a token that is revoked already keeps its time."""
+        """Revoke a token by its id or name; one that is revoked already keeps the time of that."""
         with self._database.changing():
             missing = NotFound(f"there is no token '{token}' that could be revoked")
             found = _view(self._database.require_one(_NAMED, {"token": token}, missing))

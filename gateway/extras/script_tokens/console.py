@@ -1,6 +1,6 @@
 """Tokens in the console: operators add, list and revoke them, and scripts send requests with one.
 
-Tokens are operators' alone, and no token may call their routes.
+Only operators manage tokens, and no token may call these routes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Shared parts of models without conversations: embeddings, ranks, images, audio, old completions.
+"""Code shared by the extras for models without conversations: embeddings, ranks, images, audio, completions.
 
-It serves nothing by itself.
+This extra serves nothing by itself.
 
-multiplied  fields that make more of a service than is counted
-inputs      texts that are no conversation, checked and counted
+multiplied  fields that multiply a service beyond what is counted
+inputs      checks and counts texts that are no conversation
 upstream    how providers are asked, their JSON replies, and streams whose last event completes them
 """
 

@@ -1,4 +1,4 @@
-"""The texts of a request that is not a conversation: checked and counted."""
+"""Checks and counts the texts of a request that is not a conversation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_inputs(name: str, value: object, *, may_be_empty: bool = False) -> Inpu
         if type(item) is not kind:
             expected = "a string" if kind is str else "an array of integers"
             raise fields.wrong_type(f"{name}[{index}]", expected, item)
-        if kind is str and item:  # 2,000 texts on the loop: only a wrong item needs its name
+        if kind is str and item:  # names are made only for errors: there may be 2,000 texts
             tokens += estimate_tokens(count_text(item))
         else:
             tokens += _count_tokens(f"{name}[{index}]", item, may_be_empty=may_be_empty)
@@ -54,7 +54,7 @@ def _count_tokens(name: str, item: str | list[object], *, may_be_empty: bool) ->
         raise fields.empty("string" if isinstance(item, str) else "array", name)
     if isinstance(item, str):
         return estimate_tokens(count_text(item))
-    # A loop in C, as an input may have thousands of tokens.
+    # `map` loops in C, as an input may have thousands of tokens.
     if item and set(map(type, item)) != {int}:
         index = next(index for index, one in enumerate(item) if type(one) is not int)
         raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])

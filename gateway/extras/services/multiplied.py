@@ -1,4 +1,4 @@
-"""Fields that make more of a service than is counted: more outputs, larger ones, more inputs."""
+"""Fields that multiply a service beyond what is counted: more outputs, larger ones, or more inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INPUTS: Final = (
 
 
 def asks_more(value: object) -> bool:
-    """Return whether a number, which is a text in a form, asks for more than one."""
+    """Return whether a number asks for more than one. In a form it is a string."""
     return asks(value) and value not in (0, 1, "0", "1")
 
 
@@ -29,7 +29,7 @@ def make_rows(
 
 
 def other_inputs(first: str, *more: str) -> dict[str, Billed]:
-    """Make the rows of all inputs but those that are counted; callers should use the first."""
+    """Make the rows of all inputs except these, which are counted. Errors advise to use the first."""
     return make_rows(
         tuple(name for name in _INPUTS if name not in (first, *more)), f"Use '{first}'"
     )

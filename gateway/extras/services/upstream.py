@@ -18,13 +18,13 @@ from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import Json, ReplyContext, Target
 
 join_large: Final = partial(Exchange, max_elements=MAX_REPLY_BYTES)
-"""Joins what has large parts that are not parsed, so that only the bytes of its replies are limited."""
+"""Makes an `Exchange` whose replies have large parts that are not parsed, so only their bytes are limited."""
 
 
 class ServiceUpstream(Upstream):
     """The part of an `Upstream` of OpenAI's other services that most of them share.
 
-    A reply is whole if it can be read, it has no output tokens, and it passes but for the model's name.
+    A reply that can be parsed is whole. It has no output tokens, and passes except for the model's name.
     """
 
     check_error = staticmethod(check_error)
@@ -38,15 +38,15 @@ class ServiceUpstream(Upstream):
         return {**body, "model": target.upstream_model}
 
     def find_usage(self, reply: Json, /) -> Json | None:
-        """Find the usage, and what Cohere's replies have instead."""
+        """Find the usage, which in Cohere's replies is under `meta`."""
         meta = get_object(reply, "meta")
         held = (get_object(meta, "billed_units"), get_object(meta, "tokens"))
         return {**held[0], **held[1], **get_object(reply, "usage")} or None
 
-    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
+    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - a reply that is cut is no JSON
         return True
 
-    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - what it has are no tokens
+    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - its content is not counted in tokens
         return False
 
     def count_text(self, reply: Json) -> int:  # noqa: ARG002 - there is none
@@ -61,7 +61,7 @@ class ServiceUpstream(Upstream):
 class LastEventStream(PassingStream):
     """The part of a passing `Pipeline` whose last event completes the reply, such as an image.
 
-    The blank line after that event waits for the charge, so that no client reads the event before.
+    The blank line after that event waits for the charge, so that no client reads the event before it.
     """
 
     __slots__ = ("_unsent",)

@@ -1,7 +1,7 @@
 """Sign people in to accounts: passwords, one-time codes, sign-in links and sessions.
 
 Without it nobody signs in, so the console is missing, too. Rows of people and their sessions stay in the
-ledger; names of people in accounts are not kept free then, and a new role ends no session.
+ledger. New accounts can then take the names of people, and a change of role ends no session.
 
     records     a sign-in, its session, its one-time codes
     people      the people of an account; which sessions have not ended
@@ -11,7 +11,7 @@ ledger; names of people in accounts are not kept free then, and a new role ends 
     signin      the verbs of signing in: passwords, links, sessions
     passwords   weak passwords, and password hashes
     hasher      threads for hashes
-    door        signing in by name and password: checks, counts and notes in their order
+    door        sign in by name and password: throttling, checks, and notes of failures
     throttle    rate limits for what can be guessed; cookies of browsers that are known
     browsers    what browsers say of themselves and keep: site, device, cookies
     tunnel      how an address of this machine alone is reached from another one

@@ -1,7 +1,7 @@
 """Read what browsers say of themselves and keep: site, device, cookies.
 
-The Host header proves nothing, as anybody can set it. It can only speak against a request: a browser
-sends the name that its page has, also if somebody made that name lead to this machine.
+The Host header proves nothing, as anybody can set it. It can only be evidence against a request: a browser
+sends the host name of its page, even if somebody pointed that name at this machine.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def is_same_site(
 ) -> bool:
     """Return whether the console's own page sent the request, or a client that is no browser.
 
-    Browsers send one of the two headers with every change. A script sends neither; there a foreign
-    site cannot misuse the user's cookie. Behind a tunnel the page has an origin that is not known
-    here: it equals the Host header, and for a change the browser has to say that it is the same.
+    Browsers send Origin or Sec-Fetch-Site with every change. Scripts send neither, and no foreign site can
+    misuse a user's cookie by them. Behind a tunnel the page's origin is not known here: then it must equal
+    the Host header, and for a change the browser must also send a Sec-Fetch-Site that is not another site's.
     """
     site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
     if is_change and site is not None and site not in _OWN_SITES:

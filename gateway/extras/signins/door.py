@@ -1,6 +1,6 @@
-"""The door: people sign in by name and password, what could be guessed is throttled, failures are noted.
+"""Sign people in by name and password, throttle guesses, and note failures.
 
-Unknown names get the same answer, timing and throttling as known ones. Counts are of this process.
+Unknown names get the same answer, timing and throttling as known ones. Each process counts by itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Run(Protocol):
 
 
 class TooManyTries(Exception):
-    """Somebody has to wait."""
+    """There were too many tries: the next one has to wait."""
 
     def __init__(self, wait_seconds: int) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class WrongPassword(Refused):
 
 
 class WrongCurrent(Refused):
-    """Somebody who is signed in does not know the password."""
+    """Somebody who is signed in typed a wrong current password."""
 
     def __init__(self) -> None:
         text = "The current password is wrong. Try again."
@@ -89,7 +89,7 @@ class CodeNeeded(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """The browser of a try to sign in, and its address."""
+    """A try to sign in: its browser and address."""
 
     run: Run
     address: str
@@ -116,9 +116,10 @@ class Door:
         code: str | None,
         welcome: Callable[[Books, SessionView, str], T],
     ) -> T:
-        """Open a session; return what `welcome` makes of it and of its token.
+        """Open a session; return the result of `welcome`, which gets the session and its token.
 
-        Raises TooManyTries, Busy, WrongPassword, CodeNeeded and WrongCode; Refused for what is no password.
+        Raises TooManyTries, Busy, WrongPassword, CodeNeeded and WrongCode, and Refused for a text that cannot
+        be a password.
         """
         require_password(password, "password")
         self.hasher.require_room()
@@ -167,8 +168,8 @@ class Door:
     ) -> str:
         """Set the password of somebody who is signed in and goes on in a new session; return its hash.
 
-        Who signed in by a password shows it again, so that a session left open cannot change it. Raises
-        Refused, TooManyTries, Busy and WrongCurrent.
+        Whoever signed in by a password must type it again, so that nobody changes it in a session left open.
+        Raises Refused, TooManyTries, Busy and WrongCurrent.
         """
         name = session.signin.name
         require_new_password(new, name)
@@ -196,9 +197,9 @@ class Door:
             raise TooManyTries(wait_seconds)
 
     async def note_failure(self, run: Run, address: str, name: str | None, how: FailedBy) -> None:
-        """Record a failure; always for a known account.
+        """Record a failure. A known account's is recorded also beyond the limits that all share.
 
-        If only known accounts are recorded, nobody waits for it: the delay would reveal which are known.
+        Beyond them nobody waits for the record: the delay would reveal which accounts are known.
         """
         if self.throttle.take_note(how, address):
             await run(lambda books: SignInBook(books).note_failure(name, how))

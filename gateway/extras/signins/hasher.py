@@ -49,7 +49,7 @@ class PasswordHasher:
         return self._pending >= MAX_PENDING
 
     def require_room(self) -> None:
-        """Raise Busy if the queue is full, before a try is counted: it must cost none."""
+        """Raise Busy if the queue is full. Call this before a try is counted, so that none is lost."""
         if self.is_busy:
             raise Busy
 

@@ -32,7 +32,7 @@ SALT_BYTES: Final = 16
 HASH_BYTES: Final = 32
 """Bytes of the hash: 256 bits, more than any password has."""
 MAX_PERIOD: Final = 11
-"""Characters of a pattern whose repetition is no password; more of them could be one without it."""
+"""The longest pattern whose repetition is refused: a longer one could be a password by itself."""
 MIN_RUNS: Final = 4
 """Runs such as `aaaa` or `3456` that a password must at least consist of: three are typed at a stretch."""
 MIN_OTHERS: Final = 8
@@ -53,7 +53,7 @@ Cost = tuple[int, int, int]
 def find_weakness(password: str, name: str) -> str | None:
     """Return, for people, why a password is easy to guess; None if it is not.
 
-    `name` is the one to sign in with, such as `alice/dana`; none of its parts may be most of it.
+    `name` is the name to sign in with, such as `alice/dana`; no part of it may be most of the password.
     """
     # A common password in other widths or cases is as easy to guess.
     folded, full = (unicodedata.normalize("NFKC", one).casefold() for one in (password, name))

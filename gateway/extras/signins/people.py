@@ -64,7 +64,7 @@ _TABLES: Final = ("signin_links", "sessions", "recovery_codes", "totp", "passwor
 
 class PeopleBook(Part):
     def read(self, account: str, person: str = "") -> SignIn:
-        """Return a sign-in that there is, with a password or without. Raises NotFound."""
+        """Return an existing sign-in, with or without a password. Raises NotFound."""
         return self._read_view(account, person).signin
 
     def read_all(self, account: str) -> list[SignInView]:
@@ -90,7 +90,7 @@ class PeopleBook(Part):
         return None
 
     def find_with_password(self, account_ids: Sequence[int]) -> set[int]:
-        """Return which of these accounts have a password, be it a person's."""
+        """Return those of the accounts for which a password is set, a person's or the account's own."""
         ids = orjson.dumps(account_ids).decode()
         return {account_id for (account_id,) in self._database.fetch(_KNOWN, {"ids": ids})}
 
@@ -139,7 +139,7 @@ class PeopleBook(Part):
         return signin
 
     def require_free_name(self, name: str) -> None:
-        """Require that an account's new name is no person's: one name is one sign-in. Raises Conflict."""
+        """Require that no person signs in by a new account's name: a name is one sign-in. Raises Conflict."""
         signin = self.find(name)
         if signin is not None and signin.person:
             raise Conflict(
@@ -162,10 +162,10 @@ class PeopleBook(Part):
         self._database.note(action, account=signin.account, target=target, detail=detail)
 
     def _find_meant(self, name: str) -> Iterator[SignIn]:
-        """Yield the sign-ins that a name may mean whose account there is.
+        """Yield the sign-ins in existing accounts that a name may mean.
 
-        An account's name may have the mark in it, a person's has not. No account and no person are
-        given one name, so only one of the two is there.
+        An account's name may contain the mark, a person's name cannot. An account and a person never get the
+        same name, so only one of the two exists.
         """
         account, _, person = name.rpartition(PERSON_MARK)
         # People of earlier versions may have another form of Unicode than NFC.

@@ -17,7 +17,7 @@ OpenedBy = Literal["password", "link", "identity header"]
 FailedBy = OpenedBy | Literal["token", "code"]
 
 PERSON_MARK: Final = "/"
-"""It stands between an account and the name of a person in it, in which it must not be."""
+"""Separates an account from the name of a person in it. That name must not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SignIn:
 
     @property
     def key(self) -> tuple[int, str]:
-        """Return what its rows are found by."""
+        """Return the values of the columns by which its rows are found."""
         return self.account_id, self.person
 
     @property
@@ -59,7 +59,7 @@ class SignInView:
     """Since when one-time codes are asked for."""
     sessions: int
     link_expires_ms: int | None
-    """When the link ends that was made and not used yet."""
+    """The time at which an unused link ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class SessionView:
 
     @property
     def by_proxy(self) -> bool:
-        """Return whether a proxy vouches for it, so that it has neither a cookie nor an end here."""
+        """Return whether a proxy vouches for it: it has no cookie, and signing out here would not end it."""
         return self.opened_by == "identity header"
 
 
@@ -108,6 +108,6 @@ class TotpView:
     last_step: int
     """The time step of the last code that was accepted."""
     confirmed_ms: int | None
-    """None: they are not asked for yet."""
+    """Since when sign-ins ask for codes; None during the set-up."""
     recovery_codes: int
     """The number that is left."""

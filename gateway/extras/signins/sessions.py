@@ -72,7 +72,7 @@ class SignInBook(Part):
         self._people = PeopleBook(database)
 
     def set_password(self, account: str, password_hash: str, person: str = "") -> int:
-        """Set it and end all sessions and links of this sign-in; return how many sessions.
+        """Set the password and end all sessions and links of this sign-in; return how many sessions ended.
 
         A person who is new gets a sign-in. Raises as `set_link` does.
         """
@@ -94,7 +94,7 @@ class SignInBook(Part):
             if self._people.find_hash(session.signin) != seen_hash:
                 raise Conflict("the password was changed meanwhile")
             self._set_password(session.signin, password_hash)
-            # Nobody signed in anew: what asks for that asks for the second factor, too.
+            # The new session keeps the time of the sign-in: a fresh one would have asked for a code, too.
             return self._open(session.signin, "password", opening, session.created_ms)
 
     def set_link(
@@ -127,7 +127,7 @@ class SignInBook(Part):
     def open_by_link(self, digest: bytes, opening: Opening) -> SessionView | None:
         """Use a link up; return None if it is unknown, used or expired."""
         known = self._database.read_one("SELECT 1 FROM signin_links WHERE digest = ?", (digest,))
-        if known is None:  # anybody can send what is no link: it must not wait for the disk
+        if known is None:  # anybody can send a wrong token, so this must not wait for the disk
             return None
         with self._database.changing():
             row = self._database.read_one(_SQL["use link"], (digest,))
@@ -242,7 +242,7 @@ class SignInBook(Part):
     def _open_noted(self, signin: SignIn, how: OpenedBy, opening: Opening) -> SessionView:
         view = self._open(signin, how, opening)
         self._database.change(_SIGNED_IN, (view.created_ms, *signin.key))
-        # It was `nobody` until now.
+        # The actor was `nobody` until now.
         self._database.actor = replace(self._database.actor, name=signin.name)
         self._database.note(
             "session.open", account=signin.account, target=view.id, detail=f"by {how}"
@@ -252,13 +252,13 @@ class SignInBook(Part):
     def _open(
         self, signin: SignIn, how: OpenedBy, opening: Opening, since_ms: int | None = None
     ) -> SessionView:
-        """Open a session: of a sign-in just now, unless `since_ms` says when it was."""
+        """Open a session whose sign-in was just now, or at `since_ms`."""
         now_ms = self._database.clock()
-        # Swept whenever one is opened, so no task of its own has to do it.
+        # Ended sessions are deleted whenever one is opened, so no task has to do it.
         self._database.change(_SWEEP, {"now": now_ms})
         if opening.replaces is not None:
             self._database.change(_END, (opening.replaces,))
-        # Behind the end of the browser's earlier session, which takes no place any more.
+        # After the end of the browser's earlier session, which does not count any more.
         own: dict[str, Value] = {"account": signin.account_id, "person": signin.person}
         self._database.change(_SQL["crowd out"], {**own, "most": MAX_SESSIONS - 1})
         opened = asdict(opening)

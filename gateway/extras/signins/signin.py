@@ -72,7 +72,7 @@ class SigninLink:
 
 
 def require_new_password(password: str, name: str, field: str = "new_password") -> None:
-    """Require a password for who signs in by this name; `field` is its name in forms. Raises Refused."""
+    """Require a password that is hard to guess for a name; `field` is its name in forms. Raises Refused."""
     if len(password) < MIN_PASSWORD_CHARS:
         text = f"the password must have at least {MIN_PASSWORD_CHARS} characters"
         raise Refused(text, field=field)
@@ -99,7 +99,7 @@ def require_password(password: str, field: str) -> None:
 def set_password(books: Books, account: str, password: str, person: str = "") -> int:
     """Set a person's password and end their sessions and links; return how many sessions.
 
-    Without a person it is the account's own sign-in; one that is new is made.
+    Without a person it is the account's own sign-in. A new person gets a sign-in.
     """
     # First: an unknown account must not cost a slow hash.
     own = PeopleBook(books).read(account)
@@ -142,7 +142,7 @@ def find_session(books: Books, token: str, *, is_use: bool = True) -> SessionVie
 
 
 class NotFresh(Refused):
-    """It is long ago that somebody signed in."""
+    """The sign-in was too long ago."""
 
     def __init__(self) -> None:
         text = (
@@ -162,7 +162,7 @@ def require_fresh(session: SessionView, now_ms: int) -> None:
 
 
 def is_fresh(session: SessionView, now_ms: int) -> bool:
-    """Return whether its holder has just signed in, or a proxy, which has rules of its own, says so."""
+    """Return whether its holder has just signed in. A proxy has its own rules: its sessions are fresh."""
     return session.by_proxy or abs(now_ms - session.created_ms) <= FRESH_MS
 
 

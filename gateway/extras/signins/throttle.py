@@ -43,7 +43,7 @@ NOTED_ADDRESS: Final = 50
 """How many of the notes may come from one address, so that one stranger cannot hide the others'
 tries."""
 NOTED_NAME: Final = 60
-"""More notes of failures for one known name, in an hour: twice what its delays let through."""
+"""Failures of one known name noted in an hour beyond these limits: twice what its delays let through."""
 
 Clock = Callable[[], float]
 Key = TypeVar("Key")
@@ -136,7 +136,7 @@ class SignInThrottle:
             self._names.pop(device, None)
 
     def give_back(self, name: str, address: str, device: bytes | None = None) -> None:
-        """Take one try off the counts: its password was right, but it lacked a code."""
+        """Take one try off the counts: it did not fail by a wrong password or a wrong code."""
         known = self._names.get(device or _key(name))
         if known is not None:
             known.count -= 1
@@ -198,7 +198,7 @@ def network_of(address: str) -> str:
 _NONCE_BYTES: Final = 16
 """Random bytes that identify a browser for counting: no two browsers share a count."""
 _TAG_BYTES: Final = 6
-"""Bytes of an account's name in a cookie's: one browser may sign in to some accounts in turn."""
+"""Bytes of the hash of an account's name in a cookie's name: one browser may sign in to several accounts."""
 
 
 DEVICE_SECONDS: Final = 400 * 86400

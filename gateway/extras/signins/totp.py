@@ -138,7 +138,7 @@ def finish(books: Books, own: SignIn, code: str) -> tuple[str, ...] | None:
 
 
 def check(books: Books, own: SignIn, code: str | None) -> Check:
-    """Check a one-time code or a recovery code and use it up; without a set-up anything is right."""
+    """Check a one-time code or a recovery code and use it up. Without a set-up any or no code is right."""
     view = TotpBook(books).read(own)
     if view is None or view.confirmed_ms is None:
         return "right"

@@ -1,4 +1,4 @@
-"""Addresses of this machine alone, and how they are reached from another one."""
+"""Loopback addresses, and the ssh command by which another machine reaches them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as CSV, of which no text is a formula; lists of a command as JSON, a table or CSV."""
+"""Write rows as CSV in which no text is a formula, and lists of a command as JSON, a table or CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check a provider before anybody depends on it, by its list of models. Nothing is completed."""
+"""Check a provider before anybody depends on it, by its list of models. No completion is asked for."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Listing:
 
 
 async def look_at_all(config: Config) -> list[Finding]:
-    """Check all providers that are on, except the built-in one: concurrently, and by each key."""
+    """Check all providers that are on, except the built-in one: all at once, and once with each key."""
     on = [one for one in config.providers.values() if one.off is None and one.base_url]
     looks = [
         look_at(by_one_key, config.upstream_models_of(one))
@@ -158,7 +158,7 @@ def _read_unsettled(provider: Provider, answer: _Listing) -> Finding:
 
 
 class _Failed(Exception):
-    """There was no whole answer."""
+    """The provider gave no complete answer."""
 
 
 async def _ask(provider: Provider, base_url: str) -> _Listing:

@@ -10,9 +10,9 @@ served again; the log of events keeps who did it.
     console    where the console is: operators see and switch; `static` has the buttons
     alerts     where alerts are: what is off is told once, and its end
 
-The life of it: a verb appends an event and tells the serving processes through the ledger; each reads what is
-off and has its configuration adjusted, as at every reload. A model then has a reason to be off, as a provider
-without its key has, so the routes have neither, and a request does nothing more.
+A verb appends an event and tells the serving processes through the ledger. Each of them reads the switches
+and has its configuration adjusted, as at every reload. A model that is off has a reason for it, as a provider
+without its key has. The routes leave both out, so requests have nothing more to check.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Alerts of what is switched off: told once, and once more when it is on again."""
+"""Alerts of models and providers that are switched off: one at the switch, and one when they are on again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.ledger.sql.books import Books
 
 
 def find_problems(books: Books, config: Config) -> Problems:
-    """Find what is off of this process's gateway.toml; others may serve by another one."""
+    """Find the switches of this process's gateway.toml; other processes may serve by another file."""
     off = {f"{one.kind} {one.name}": one for one in list_switches(books, config)}
     kinds: tuple[Kind, ...] = get_args(Kind)
     known = [(kind, name) for kind in kinds for name in list_names(config, kind)]

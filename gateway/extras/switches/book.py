@@ -1,7 +1,7 @@
-"""Switches in the log of events: the last event of a model or a provider says how it is.
+"""Switches in the log of events: the last event of a model or a provider says whether it is off.
 
-The log is kept for good, by every database, and moves with the ledger. So who did what and what holds are
-one and the same row.
+Every database keeps the log for good, and it moves with the ledger. So one row says who switched, and what is
+in force.
 """
 
 from __future__ import annotations

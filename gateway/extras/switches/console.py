@@ -52,7 +52,7 @@ async def post_on(request: ConsoleRequest) -> Answer:
 
 
 async def _answer(request: ConsoleRequest) -> Answer:
-    """Answer once it is in force in this process; others hear of it through the ledger."""
+    """Answer once the switch is in force in this process; other processes hear of it through the ledger."""
     for switches in request.gateway.find_offers(Switches):
         await switches.refresh()
     return await request.run(lambda books: show_switches(books, request))

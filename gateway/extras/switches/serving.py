@@ -1,7 +1,7 @@
 """Switches in the process that serves: read at the start, and again when the ledger tells.
 
-The configuration that is served is adjusted: what is off gets a reason to be, as a provider without its key
-has. Requests in flight keep what they began with.
+The configuration that is served is adjusted: a model or a provider that is off gets a reason for it, as a
+provider without its key has. Requests in flight keep the configuration that they began with.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Switches:
 
 
 def switch(config: Config, off: Iterable[Switch]) -> Config:
-    """Return the configuration with what is off; names that it does not have make no difference."""
+    """Return the configuration with the switches applied; names that it does not have are ignored."""
     reasons = {(one.kind, one.name): one.reason for one in off}
     if not reasons:
         return config

@@ -1,6 +1,6 @@
 """Latency and failures over time: the page Trends of the console, and its routes.
 
-Without it the ledger keeps the same, and pages tell of the present hour and of whole days.
+Without it the ledger keeps the same data, and pages show the present hour and whole days only.
 
     records  spans of time, steps, and groups that became slower
     rows     computed from the rows of calls: exact, by the minute

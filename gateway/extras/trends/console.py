@@ -28,9 +28,9 @@ ADDITION: Final = Addition(scripts=(Path(__file__).with_name("static"),), pages=
 MAX_MS: Final = 31 * DAY_MS
 """The longest span: a month, by the hour."""
 SLOWEST: Final = 10
-"""Groups that are named of each dimension, so that they fit on a page."""
+"""The most groups named in each dimension: they fit on a page."""
 FAILING: Final = 3
-"""Names that are told of each dimension for a kind of failure, so that they fit on a line."""
+"""The most names in each dimension for a kind of failure: they fit on a line."""
 _COLUMNS: Final = ("at", "calls", "failed", *LATENCY.names[1:], "failures")
 """`LATENCY` begins with its count, that of complete replies."""
 

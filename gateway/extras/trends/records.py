@@ -1,4 +1,4 @@
-"""How replies went over a span of time: in steps, altogether, and by who became slower."""
+"""Records of the calls in a span of time: by step, altogether, and the groups that became slower."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
 _STEPS: Final = ((2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 """The longest span of each step; longer ones have steps of an hour."""
 LEAST_REPLIES: Final = 5
-"""Replies in either span without which a group is not compared: fewer prove nothing."""
+"""The fewest replies in each of two spans for which a group is compared: fewer prove nothing."""
 LEAST_TOTALS: Final = 100
-"""Replies in either span without which totals are not compared: they depend on how long the replies are, so those
-of few replies vary by chance."""
+"""The fewest replies in each of two spans for which totals are compared: they depend on the lengths of the
+replies, so totals of few replies vary by chance."""
 LEAST_GROWTH: Final = 20
 """The growth in percent from which on a group is slower: less is chance."""
 
@@ -56,7 +56,7 @@ class Step:
 
     at_ms: int
     latency: Latency
-    """That of complete replies."""
+    """The latency of complete replies."""
     failures: Failures = field(default_factory=dict)
 
     @property

@@ -49,7 +49,7 @@ class RowBook(Part):
         """Return the calls that began in a span and ended; None if they are too many."""
         index = choose_index(chosen)
         source, first, id_ = INDEXES[index]
-        # Only what the index does not have, so that those that are counted are not looked at.
+        # Only a filter that the index lacks, so that counting does not read the rows themselves.
         other = (
             "AND requests.provider = :provider" if chosen.provider and index != "provider" else ""
         )

@@ -43,7 +43,7 @@ Counts = Mapping[int | str, list[LatencyCount]]
 
 
 def can_tell(chosen: CallFilter) -> bool:
-    """Return whether the sums know these filters: of accounts they know neither provider nor model."""
+    """Return whether the sums can answer the filter: an account's have neither provider nor model."""
     return chosen.account_id is None or (chosen.provider is None and chosen.model is None)
 
 
@@ -55,9 +55,9 @@ class SumBook(Part):
     def compute(
         self, chosen: CallFilter, span: Span, config: Config, names: Mapping[int, str]
     ) -> Trends:
-        """Compute the trends of a span of hours. In a snapshot.
+        """Compute the trends of a span of hours. Call this within a snapshot.
 
-        A span before of which not all sums are kept is left out: the rest of it would look like few calls.
+        If not all sums of the span before are kept, it is left out: the rest would look like few calls.
         """
         values = {**_narrow(chosen, config), **_bound(span)}
         earlier = {**values, **_bound(span.before)}

@@ -1,4 +1,4 @@
-"""`unit`: prints units of this installation, for systemd and for a container under it. `health`: asks how it is.
+"""`unit` prints systemd's units for this installation or a container; `health` asks whether it is ready.
 
 Without it the gateway still takes systemd's sockets, tells it its state and pings its watchdog; the units are
 written by hand, and `/readyz` is asked by another program.

@@ -1,4 +1,4 @@
-"""The units of an installation are written from the templates beside this file."""
+"""Write the units of an installation from the templates beside this file."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _find_memory_mib(server: Server) -> int:
 
 
 def _find_user(place: Installation) -> Iterator[str]:
-    """Give the lines of the user, and of the folder that the service may write."""
+    """Yield the lines on the user, and on the folder that the service may write to."""
     state = NAME if place.database is None else _find_state_folder(place.database)
     if place.database is not None and not place.owner and not state:
         folder = place.database.parent
