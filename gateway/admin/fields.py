@@ -42,7 +42,7 @@ _DURATIONS: Final = frozenset(
     {"first_byte_ms", "total_ms"}
     | {f"{what}_{part}_ms" for what in ("first_byte", "total") for part in ("p50", "p95")}
 )
-"""Members that are no times, so they keep the suffix."""
+"""Members that are durations, not times, so they keep the suffix."""
 
 
 class Fields(Generic[Row]):

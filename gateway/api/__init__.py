@@ -4,9 +4,9 @@
                     models, the caller's key, receipts, health
     front           the record that each request carries; the outermost layer, which begins and ends it: request id
                     and dialect, headers, errors as replies
-    paths           what a caller of a path is told that is not served
-    wire            the connections of callers: errors of bytes that are no request
-    keys            the layer of whoever has a key: account, rates, balance
+    paths           the errors for paths that are not served, and what they advise
+    wire            a caller's connection: the errors for bytes that are no HTTP request
+    keys            the layer of routes that need a key: account, rates, balance
     limits          the rates of keys and accounts
     state           the state that all requests share
     aiohttp_insides   a caller's connection: bytes to aiohttp's parser, in turns; all else that is used of

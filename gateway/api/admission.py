@@ -1,6 +1,6 @@
 """The admission of a completion: find the model, choose the routes that can carry it, take the hold.
 
-What it is expected to use is estimated from what is sent, and bounded by what a report can plausibly state.
+The expected usage is estimated from the payload, and bounded by what a report can plausibly state.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class Completion:
     candidates: Sequence[Candidate]
     """The routes, in order; the first can carry the request."""
     first: Prepared
-    """The request to the first candidate, nearly always the only one that is sent."""
+    """The request as written for the first candidate; usually no other is sent."""
     headers: MultiMapping[str]
     """The caller's headers that go upstream."""
     bill: Bill
     edit: Callable[[Reply], None] | None = None
-    """Writes a JSON reply anew, or gives it a failure, before its charge. An extra's."""
+    """Set by an extra: rewrites a JSON reply, or gives it a failure, before it is charged."""
     keep: Callable[[bytes], Awaitable[None]] | None = None
-    """Called with the whole reply, or with a stream's last event, once its charge is committed or
-    queued. An extra's."""
+    """Set by an extra: called with the whole reply, or with a stream's last event, once its charge is
+    committed or queued."""
 
     def find_affinity(self) -> str:
         """Cache-affinity key: the caller's conversation id, or else the id of its key."""
@@ -249,7 +249,7 @@ def find_problem(gateway: Gateway, key: Key, name: str) -> str:
 
 
 def find_similar(name: str, known: list[str], like: float = 0.6) -> str | None:
-    """Return the known name that was probably meant, if there is one that is so much `like` it."""
+    """Return the known name that is most similar; None if no similarity reaches `like`."""
     import difflib  # 0.2 MiB, for errors only
 
     wanted = name.lower()

@@ -160,7 +160,7 @@ class Bill:
     def _find_charge(
         self, verdict: Verdict, metered: usage.Metered | None, now_ms: int
     ) -> tuple[Charge, int | None]:
-        """Return what is charged, and what the provider's price for it is, if that is configured."""
+        """Return the charge, and its cost at the provider's prices, if those are configured."""
         call, provider = self._call, self._call.provider
         match verdict.owed:
             case Owed.NOTHING:
@@ -235,7 +235,7 @@ class Charge:
 
 
 def make_charge(metered: usage.Metered, applied: AppliedPrice) -> Charge:
-    """Price the metered usage. A price that follows the provider's bill is a guess if no bill came."""
+    """Price the metered usage. Without a bill, a price that follows the bill is an estimate."""
     price, bill_nano = applied.price, metered.reported_cost_nano
     if price.reported is not None and bill_nano is None:
         metered = replace(metered, estimated=True)
@@ -244,7 +244,7 @@ def make_charge(metered: usage.Metered, applied: AppliedPrice) -> Charge:
 
 
 def expect_charge(tokens: Tokens, options: BillOptions, model: Model, at_ms: int) -> Charge:
-    """Price what is expected at the most that may apply."""
+    """Price the expected usage at the dearest price that may apply."""
     # Only the reply tells which tier and price apply, and the hold has to cover each of them.
     applied = model.prices.find_dearest(tokens, options, at_ms)
     return make_charge(usage.Metered(tokens, True, options.tool_calls), applied)
@@ -260,6 +260,6 @@ def find_most_nano(expected: usage.Expected, model: Model, at_ms: int) -> int:
     tokens = expect_tokens(replace(expected, input_tokens=most_input), output, base)
     made = {name: n for name, n in tokens.media.items() if MEDIA[name] == "output"}
     # A file may be of any medium, whatever its part says.
-    heard = ({**made, name: most_input} for name, side in MEDIA.items() if side == "input")
-    uses = [tokens, *(Tokens(most_input, output=output, media=media) for media in heard)]
+    inputs = ({**made, name: most_input} for name, side in MEDIA.items() if side == "input")
+    uses = [tokens, *(Tokens(most_input, output=output, media=media) for media in inputs)]
     return max(expect_charge(use, options, model, at_ms).cost_nano for use in uses)

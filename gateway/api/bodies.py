@@ -36,8 +36,8 @@ LOOP_VALUES: Final = 3_000
 PARSED_FACTOR: Final = 2
 """How many times a large body's bytes are counted again once parsed: its objects are in memory, too."""
 FRAMING_SECONDS: Final = 1.0
-"""Seconds between two checks of a chunked body that does not arrive for malformed chunks: aiohttp does not
-tell the body of these, so the caller's 400 comes this late."""
+"""Seconds between two checks whether a chunked body has stopped because its chunks are malformed: aiohttp
+does not tell the body, so the caller gets its 400 this late."""
 
 
 async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize) -> bytes:
@@ -128,7 +128,7 @@ async def _read_chunks(http: web.Request) -> bytes:
 
 
 def resume_body(http: web.BaseRequest) -> None:
-    """Parse the body of a request, as the request was not refused."""
+    """Let the body of a request be parsed: the request was not refused."""
     if isinstance(http.protocol, PacedConnection):
         http.protocol.queue_parsing()
 
@@ -158,7 +158,7 @@ def _too_large(most: int) -> errors.BodyTooLarge:
 
 
 def is_large(size: int, values: int) -> bool:
-    """Return whether to work on JSON of so many bytes, and at most so many values, in the thread."""
+    """Return whether JSON of this size, with at most so many values, is processed in the thread."""
     return size > LOOP_BYTES or values > LOOP_VALUES
 
 
@@ -172,7 +172,7 @@ def _find_owner(call: Call) -> int | None:
 
 
 async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
-    """Parse a request where parsing delays no other one. Raises BodyTooLarge, BadRequest."""
+    """Parse a request; a large one in the thread, to delay no other. Raises BodyTooLarge, BadRequest."""
     size = len(body)
     may_be_long = size > LOOP_VALUES  # each value takes a byte at least
     # Commas inside strings count, too: telling them apart would take as long as parsing.
@@ -242,7 +242,7 @@ def count_body(call: Call, size: int) -> None:
 def check_share(budget: int, used: int, own: int, mine: int, *, accounts: int, what: str) -> None:
     """Refuse a request that would take more of a budget than its account may use.
 
-    `used` bytes would be taken by so many accounts together, `own` by this one, `mine` by the request.
+    With this request, `accounts` accounts would take `used` bytes, this one `own`, the request `mine`.
     Raises Overloaded, RateLimited.
     """
     if own > budget // ACCOUNT_SHARE and own > mine:

@@ -1,4 +1,4 @@
-"""The driver of one completion: admission, the hold in force, routes, bytes, deadlines, the charge, last bytes.
+"""The driver of one completion: admission, hold, routes, bytes, deadlines, the charge, last bytes.
 
 One task does it all. While it waits in `Forwarder.send`, the provider's bytes are pushed through the
 delivery to the caller's transport in the same call; there is no queue in between. The ticker checks
@@ -91,7 +91,7 @@ class CallerLeft(Exception):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Relay:
-    """Serves one completion; `Timed` while it is in flight."""
+    """Serves one completion. It is `Timed`: the ticker calls it while it is in flight."""
 
     _completion: Completion
     _sink: Sink
@@ -153,8 +153,8 @@ class Relay:
         try:
             # Events that came in one read with the end of the body, or with its failure, have not been
             # sent: nobody called `unblock` in between. They are sent before the ending is chosen,
-            # because it depends on whether anything was delivered. `begin` does nothing without a stream, too:
-            # not to call it saves JSON replies a coroutine.
+            # because it depends on whether anything was delivered. Without a stream `begin` would do
+            # nothing; not calling it saves JSON replies a coroutine.
             if self.life.pipeline is not None and self._delivery is not None:
                 await self._delivery.begin()
         except GatewayError as failure:
@@ -230,7 +230,6 @@ class Relay:
             and self._completion.request.stream
             and clock.now >= self._raise_due
         ):
-            # In between, the balance that other requests see is too high by the cost of a second.
             self._raise_due = clock.now + RAISE_SECONDS
             delivery.raise_hold()
         if attempt is not None:
@@ -250,7 +249,6 @@ class Relay:
             case lifecycle.Leaving.READ_ON:
                 pass
             case lifecycle.Leaving.READ_USAGE:
-                # Only the usage is missing. With the provider's report no estimate is needed.
                 life.read_until = (
                     self._completion.call.gateway.ticker.clock.next_seconds + USAGE_SECONDS
                 )

@@ -44,7 +44,7 @@ class Delivery:
     _life: Lifecycle
     _candidate: Candidate
     _content_type: str
-    """The type of audio, if the request wants audio and the provider says so; else it is not looked at."""
+    """The content type of audio; "" for JSON and events."""
     _context: ReplyContext
     _on_caller_left: Callable[[], None]
     _pipeline: Pipeline | None = field(init=False, default=None)
@@ -55,7 +55,7 @@ class Delivery:
     """An upper bound of the JSON values in it; 0 while it has too few bytes for many."""
     _most_bytes: int = MAX_REPLY_BYTES
     _reply: Reply | None = None
-    """The JSON reply as read, written for its caller, or what becomes of one that is too large."""
+    """The JSON reply, read and written for its caller; or the failure of one that is too large."""
     _sniffed: bool = False
     _is_alive: bool = False
     """The breakers were told that the provider works."""
@@ -122,9 +122,9 @@ class Delivery:
             if pipeline.complete:
                 return
             size, values, work = pipeline.buffered_bytes, pipeline.buffered_elements, pipeline.end
-        # Where the values of JSON replies are not limited, a reply is passed on unparsed, however many values it has.
+        # If the number of values is not limited, JSON replies pass unparsed, so only their bytes count.
         is_parsed = self._candidate.exchange.max_elements < MAX_REPLY_BYTES
-        # An edit may repeat the request.
+        # An extra's edit may copy the request into the reply, so a large request makes it slow.
         is_edited = self._completion.edit is not None and self._completion.request.is_large
         left = 0
         try:

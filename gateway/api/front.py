@@ -151,8 +151,8 @@ def make_front(
 ) -> WebHandler:
     """Wrap a handler in the outermost layer, which gives each request an id and answers every error.
 
-    `callers`: the path's dialects, or else all. A request with the `marker` header of one is answered in that dialect,
-    any other in the first. `surface`: the path in metrics. `logged`: appears in log and metrics.
+    `callers`: the path's dialects, or None for all. A request with the `marker` header of one is answered in
+    that dialect, any other in the first. `surface`: the path in metrics. `logged`: it is logged and counted.
     """
     first, *others = find_formats().callers.values() if callers is None else callers
 
@@ -205,9 +205,9 @@ def _choose(http: web.Request, first: Caller, others: Sequence[Caller]) -> Calle
 
 
 def check_framing(http: web.Request) -> None:
-    """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112, 6.1).
+    """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112 §6.1).
 
-    Also for a length that no integer has: aiohttp's parser takes zeros without end.
+    Also for a Content-Length of too many digits: aiohttp's parser accepts zeros without end.
     """
     if len(http.headers.get(hdrs.CONTENT_LENGTH, "")) > MAX_LENGTH_DIGITS:
         raise errors.BadRequest("The Content-Length has too many digits.")

@@ -107,8 +107,8 @@ def authorize(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
 async def _authorize_again(call: Call, secret: str, *, for_money: bool) -> Rates:
     """Try again with changes committed just now, such as a key, a credit or a higher limit."""
     gateway = call.gateway
-    # Our keys include a checksum, so made-up ones do not make the ledger look for changes. Others may
-    # have been adopted, and then ended.
+    # Our keys include a checksum, so made-up ones do not make the ledger look for changes. A key of
+    # another form may be an adopted one that has ended.
     if not ids.is_well_formed(secret):
         if not secret:
             hint = "Send one as 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'."
@@ -189,7 +189,7 @@ def check_balance(call: Call, key: Key, now_ms: int) -> None:
 
 
 def _refuse_balance(config: Config, key: Key) -> InsufficientBalance:
-    """Make the refusal of a key of which something is used up: name the first."""
+    """Make the refusal of a key without money left; it names the first limit that is used up."""
     currency, url = config.billing.currency, config.server.public_url
     cap_nano = key.terms.cap_nano
     if key.account.balance_nano <= 0:

@@ -193,7 +193,7 @@ def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
 
 @cache
 def judge(case: Case, head_sent: bool) -> Verdict:
-    """Return the verdict on a case. Kept, as there are few. Raises LookupError if it cannot happen."""
+    """Return the verdict on a case. Cached, as cases are few. Raises LookupError for an impossible one."""
     ending, caller_gone, *_ = case
     owed, last = VERDICTS[case]
     status = 200 if head_sent or ending is Ending.COMPLETE else None
@@ -212,7 +212,7 @@ class Lifecycle(Life):
     pipeline: Pipeline | None = None
     """The stream under way; None until a provider answers, and where the caller gets no stream."""
     has_reply: bool = False
-    """A JSON reply was read whole: if the caller is gone, it owes for it whatever comes in between."""
+    """A JSON reply was read whole: a caller that left owes for it, however the request ends."""
     read_until: float = math.inf
     """When to give up a reply that is read on only for its usage, by the ticker's clock."""
     ended_as: Case | None = None

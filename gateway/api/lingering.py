@@ -41,7 +41,7 @@ class Lingering:
         self._limit.renew()
 
     def _wait_for_turn(self) -> None:
-        """Read on in a turn that has time; after the last byte that may come, never."""
+        """Resume reading in a turn that has time; never once the byte limit is used up."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
             if self._left > 0:

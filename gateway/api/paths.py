@@ -1,4 +1,4 @@
-"""Paths that are not served: what a caller who asks for one is told."""
+"""Paths that are not served: the errors for them, and what they advise."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ async def show_key(http: web.Request, call: Call) -> web.Response:  # noqa: ARG0
 
 
 def describe_own_key(key: Key, spent: Spent, config: Config, now_ms: int) -> dict[str, object]:
-    """Make the JSON of a key: null means no limit, cap or budget, all models; days are UTC."""
+    """Describe a key as JSON: null means no limit, no cap, no budget, or all models; days are UTC."""
     account = key.account
     rest_nano = None if key.terms.cap_nano is None else max(key.terms.cap_nano - key.spent_nano, 0)
     return {

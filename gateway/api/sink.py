@@ -332,7 +332,6 @@ class JsonReply(web.StreamResponse):
         count_reply(call, max(len(body), transport.get_write_buffer_size()))
         try:
             await drain(request)
-            # Written in pieces: asyncio copies what the kernel does not take at once.
             for start in range(sent, len(body), PIECE_BYTES):
                 if transport.is_closing():  # uvloop fails on a write to a closed transport
                     raise ConnectionResetError

@@ -55,12 +55,12 @@ class Gateway:
     )
     """Called with each request that was sent to a provider, and what went wrong."""
     reloaded: list[Callable[[Config], object]] = field(default_factory=list)
-    """Called with a configuration that was read again, so that what was made of settings at the start follows."""
+    """Called with a reloaded configuration, to renew what was made of the settings at the start."""
     failures: deque[Failure] = field(default_factory=partial(deque, maxlen=MAX_FAILURES))
     """The latest failures, the newest last."""
     in_flight: int = 0
     buffered_bytes: int = 0
-    """The bytes of bodies and replies in memory, see `bodies`."""
+    """The bytes of bodies and replies in memory, see `shares`."""
     shares: dict[int, Share] = field(default_factory=dict)
     """Each account's part of `buffered_bytes`, by its id; absent if it has none."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)

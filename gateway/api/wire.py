@@ -68,7 +68,7 @@ class CallerConnection(PacedConnection):
             raise ConnectionError("a reply is under way")
         if isinstance(exc, web.HTTPException):
             return self._refuse(_translate(exc.status))
-        # aiohttp repeats the header in its refusal, which it cannot write then.
+        # aiohttp's refusal repeats the header, whose characters it cannot encode.
         if isinstance(exc, UnicodeEncodeError) and request.headers.get(hdrs.EXPECT):
             return self._refuse(_translate(web.HTTPExpectationFailed.status_code))
         if isinstance(exc, HttpProcessingError):

@@ -11,8 +11,8 @@ tls         why a TLS handshake failed
 process     exit codes, the program's name, the version
 progress    how far a long operation is; log lines for states that come and go
 turns       shares of the event loop's turns and a thread, fair by owner; background tasks; the loop's lag
-deadlines   deadlines of others, who are never judged by time in which this process did not run
+deadlines   deadlines of callers and providers; time in which this process did not run is left out
 
-May import: nothing. Of each other its modules import `money`, `prices` and `times`; `deadlines` also `errors` and
-`turns`.
+May import: nothing. Among themselves the modules import `money`, `prices` and `times` alone; `deadlines`
+also `errors` and `turns`.
 """

@@ -63,8 +63,8 @@ def find_address(
     """Return the address of the client that sent the request.
 
     X-Forwarded-For is read from the right for as long as trusted proxies wrote the entries, and without
-    any, Forwarded; if an entry is malformed or hides the client, the result is the nearest proxy. A proxy
-    passes on what the client wrote in the header that it does not know, so never both are read.
+    any, Forwarded; if an entry is malformed or hides the client, the result is the nearest proxy. Never
+    both are read: a proxy passes on unchanged what the client wrote in the header that it does not know.
     A UNIX socket has no address: its client is a proxy on this machine, which is trusted.
     """
     peer = parse_address(remote)
@@ -84,7 +84,7 @@ def find_address(
 
 
 def _list_forwarded(headers: MultiMapping[str]) -> list[str]:
-    """Return who sent the request, as each proxy on its way wrote it; the last one is the nearest."""
+    """Return the entries that proxies appended, each with an address; the last is the nearest proxy's."""
     lines = headers.getall(FORWARDED_FOR, ())
     if lines:
         return [one.strip() for line in lines for one in line.split(",")]
@@ -100,7 +100,7 @@ def _split_line(line: str) -> list[str]:
 
 
 def _read_element(element: str) -> str:
-    """Return who an element says the request is for; "" if it does not say so once."""
+    """Return the value of `for` in an element; "" if there is none, or more than one."""
     pairs = (one.partition("=") for one in _PAIR.findall(element))
     values = [value.strip() for name, _, value in pairs if name.strip().lower() == "for"]
     if len(values) != 1:

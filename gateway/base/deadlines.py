@@ -1,8 +1,8 @@
 """Deadlines for providers and callers. Time in which this process did not run does not count.
 
-A process that was stopped, a machine that slept or a loop that was blocked finds late what came in
-time. `Clock` leaves such time out; `Ticker` has one for all requests in flight, `limit_seconds` one for
-a single wait. Keep-alive comments are due by the time of the world, so they go by the loop's own clock.
+After a stop, a sleep of the machine or a blocked loop, bytes that came in time are read late. `Clock`
+leaves such time out; `Ticker` has one clock for all requests in flight, `limit_seconds` one for a single
+wait. Keep-alive comments are due in real time, so they use the loop's own clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ only as a late timer, and one shorter than a step may not show."""
 LEAST_SECONDS: Final = 0.01
 """Seconds of the least pause between two such looks: with less, a wait whose clock is held up would spin."""
 LATE_SECONDS: Final = 0.1
-"""A timer that is later than this was held up. More of its delay does not count."""
+"""The most of a timer's delay that counts: a timer that is later was held up."""
 PAUSE_SECONDS: Final = 1.0
 """After a longer delay all quiet times begin anew: others may have given up sending meanwhile."""
 BEHIND_SECONDS: Final = 5.0
@@ -41,8 +41,8 @@ MAX_STRETCH: Final = 4
 class Clock:
     """Counts the time in which this process ran, as one recurring timer of its owner sees it.
 
-    After a late timer it stands until the timer is in time again and nothing that came waits for its
-    turn. So no deadline passes while the answer to it may lie in a socket.
+    After a late timer the clock stands still until the timer fires in time and no bytes that were read
+    wait for their turn. So no deadline passes while the answer may already lie in a socket.
     """
 
     __slots__ = ("_due", "_has_work", "_held", "_is_behind", "_resumed", "now", "seconds")
@@ -55,7 +55,7 @@ class Clock:
         self._has_work = has_work
         self._due = 0.0
         self._held = 0.0
-        """Time that was run and is not counted yet."""
+        """Time in which the process ran, not counted yet."""
         self._is_behind = False
         self._resumed = -math.inf
         """The end of the last pause."""
@@ -136,12 +136,12 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """A request in flight, as what sends it and what ends it know it. As it stands, nobody pays for it."""
+    """A request in flight, for the code that sends it and the code that ends it. It charges nobody."""
 
     ended_by: Exception | None = None
     """The first error that ended the request: a deadline, a caller that left, a stop."""
     cut: Callable[[Exception], None] | None = None
-    """Ends the connection that the request is out by; None while there is none."""
+    """Ends the connection by which the request was sent; None while there is none."""
     caller_gone: bool = False
 
     def check(self) -> None:

@@ -350,11 +350,11 @@ def take_out(text: str, secrets: Iterable[str]) -> str:
 
 
 _KEY_CHARS: Final = 12
-"""Characters of a key that is no word. Servers of one's own are given `x`, `token` or `EMPTY` for a key."""
+"""Characters from which on a key is no ordinary word: self-hosted servers get keys such as `x` or `EMPTY`."""
 
 
 def _list_patterns(secrets: Iterable[str]) -> list[str]:
-    """Return what finds the secrets, the longest first, as one may begin another; words only as a whole."""
+    """Return the secrets' patterns, the longest first, as one may begin another; short ones match words."""
     found = sorted(filter(None, secrets), key=len, reverse=True)
     return [
         re.escape(one) if len(one) >= _KEY_CHARS else rf"(?<!\w){re.escape(one)}(?!\w)"

@@ -98,7 +98,7 @@ class Price:
     web_search: int = 0
     """Per thousand searches."""
     audio_input: int | None = None
-    """None, as of the three below: the price of other tokens of the input, or of the output."""
+    """None means the general price of input, or of output; so it does for the three below."""
     image_input: int | None = None
     audio_output: int | None = None
     image_output: int | None = None

@@ -1,7 +1,4 @@
-"""How far a long operation is: told by what does the work, shown on a terminal, said in a log.
-
-Also states that come and go, each said in a log once.
-"""
+"""The progress of long operations, on a terminal or in the log; log lines for states that come and go."""
 
 from __future__ import annotations
 
@@ -24,19 +21,19 @@ _MEGABYTE: Final = 1_000_000
 _CLEAR: Final = "\r\x1b[K"
 """Goes to the beginning of a terminal's line and empties it."""
 _LEFT: Final = ((5400, 3600, "h"), (90, 60, "min"), (0, 1, "s"))
-"""From so many seconds on a time is told in units of so many, of this name."""
+"""Units of a remaining time: from how many seconds on each is used, its seconds, its name."""
 
 Row = TypeVar("Row")
 
 
 class Progress(Protocol):
-    """Gets the step that is under way, and how much of it is done: `unit` is "bytes", or what is counted."""
+    """Takes the step under way and how much of it is done; `unit` is "bytes", or what is counted."""
 
     def __call__(self, step: str, done: int = 0, total: int = 0, unit: str = "", /) -> object: ...
 
 
 def ignore(step: str, done: int = 0, total: int = 0, unit: str = "", /) -> None:
-    """Ignore what is told, where nobody looks. To count a total for it would be in vain."""
+    """Ignore progress that nobody watches. Callers that are given this need not count a total."""
 
 
 def follow(
@@ -48,7 +45,7 @@ def follow(
     *,
     between: int = ROWS_BETWEEN,
 ) -> Iterator[Row]:
-    """Yield rows, and tell how many there were, with so many rows `between` two reports."""
+    """Yield rows, and report how many there were, once in `between` rows."""
     for number, row in enumerate(rows):
         if number % between == 0:
             progress(step, number, total, unit)
@@ -56,7 +53,7 @@ def follow(
 
 
 class Steps:
-    """Keeps what it was told last, on any thread, and puts it into words on another one."""
+    """Keeps the latest progress, reported on any thread, and describes it on another one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -84,7 +81,7 @@ class Steps:
             figures = f"{done:,} of {total:,} {unit}"
         if not done:
             return f"{step}: {figures}"
-        # It goes down while nothing is told, as during a long statement of SQL.
+        # It counts down between reports, such as during a long SQL statement.
         left = (self._told_at - self._began) * (total - done) / done - (now - self._told_at)
         return f"{step}: {figures}" + (f", about {_describe_left(left)} left" if left > 0 else "")
 

@@ -60,7 +60,7 @@ class Turns:
         return True
 
     def has_work(self) -> bool:
-        """Return whether work waits for its turn. Discarding bytes does not count: no deadline depends on it."""
+        """Return whether work waits for a turn. Discarding bytes does not count: no deadline needs it."""
         return len(self._waiting) > (LINGERING in self._waiting)
 
     def has_time(self) -> bool:
@@ -84,7 +84,7 @@ class Turns:
         def begin() -> None:
             if not begun.done():  # else its task was cancelled
                 begun.set_result(None)
-                # Nobody knows how long its work will take, so nothing else begins with it.
+                # Nobody knows how long its work will take, so nothing else begins in this turn.
                 self._until = 0.0
 
         self.defer(owner, begin)

@@ -59,7 +59,7 @@ class UsageLimits:
     input: int
     output: int
     estimated_output: int
-    """The least of the caller's limit and the model's cap, for all choices."""
+    """The lower of the caller's limit and the model's cap, times the number of choices."""
 
 
 @dataclass(slots=True)
@@ -152,8 +152,8 @@ def meter(
     tokens, limits = reported.tokens, expected.limits
     # Every request has input, and every delivered reply has output tokens, so such zeros are ignored.
     has_input = reported.has_input and 0 < tokens.all_input <= limits.input
-    made = covers and limits.output > 0 and (delivered or text_bytes > 0)
-    has_output = reported.has_output and int(made) <= tokens.output <= limits.output
+    must_count = covers and limits.output > 0 and (delivered or text_bytes > 0)
+    has_output = reported.has_output and int(must_count) <= tokens.output <= limits.output
     unreported = complete and not (has_input and has_output and counted)
     if not (has_input and has_output and covers):
         output = min(estimate_tokens(text_bytes), limits.estimated_output)

@@ -23,7 +23,7 @@ MAX_DURATION_SECONDS: Final = 100 * 366 * 86_400
 T = TypeVar("T")
 
 _DAYS_AGO: Final = {"today": 0, "yesterday": 1}
-"""The number of days since the day of a word began."""
+"""Words for days: how many days ago each one began."""
 
 
 def amount(text: str) -> int:

@@ -54,7 +54,7 @@ class Command:
     config: Config
     output: Output
     actor: Actor
-    """The one under whose name changes are kept as events."""
+    """The actor that events of changes name."""
     as_json: bool
     """Data are written as JSON, not as text."""
     closing: ExitStack
@@ -79,7 +79,7 @@ class Command:
         return self.closing.enter_context(books)
 
     def progress(self) -> AbstractContextManager[Progress]:
-        """Show on a terminal how far something is that may take long."""
+        """Show on a terminal the progress of what may take long."""
         return nullcontext(ignore) if self.as_json else show_progress(self.output.err)
 
     def format_money(self, amount_nano: int) -> str:

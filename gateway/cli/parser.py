@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(ExitCode.USAGE, f"{PROGRAM}: {message}{hint}\n")
 
     def print_help(self, _: object = None) -> None:
-        """Write the help; argparse would hide that there is no room for it, and end with 0."""
+        """Write the help; argparse would hide a failed write, such as on a full disk, and exit with 0."""
         sys.stdout.write(self.format_help())
 
     def _check_value(self, action: argparse.Action, value: object) -> None:

@@ -76,7 +76,7 @@ def check(command: Command) -> int:
 
 
 def tell_check(command: Command, config: Config, look: Look) -> int:
-    """Tell of a configuration with all its keys, and return the exit code."""
+    """Report on a configuration with all its keys, and return the exit code."""
     command.show(look.members, look.text)
     for warning in (
         *(f"Model {model} is off: {lack}." for model, lack in config.lacking.items()),

@@ -96,7 +96,7 @@ METAVARS: Final[Mapping[Callable[[str], object], str]] = {
 def arg(
     name: str, kind: str | Callable[[str], object], what: str, **others: Unpack[Presence]
 ) -> Argument:
-    """Make an argument with a value, of a kind of `METAVARS`; a text is the metavar of a word."""
+    """Make an argument with a value. `kind` is a parser of `METAVARS`, or the metavar of a word."""
     metavar, parse_value = (kind, read.word) if isinstance(kind, str) else (METAVARS[kind], kind)
     default = others.get("default", argparse.SUPPRESS)
     what = what if default is argparse.SUPPRESS else f"{what} (default: {default})"
@@ -155,7 +155,7 @@ def make_limits(make: Callable[..., Argument]) -> tuple[Argument, ...]:
 
 
 def _read_config(path: Path, environ: Mapping[str, str]) -> Config:
-    """Read the configuration where the providers' keys may be unreadable."""
+    """Read the configuration without the providers' keys, which may be unreadable."""
     from gateway.config.load import load_config
 
     return load_config(path, environ, read_keys=False)

@@ -52,7 +52,7 @@ def load_config(
 
 
 def find_digest(path: Path) -> bytes:
-    """Return what tells one text of a file from another; b"" if it cannot be read."""
+    """Return the SHA-256 of a file's bytes, which shows changes; b"" if it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).digest()
     except OSError:
@@ -60,7 +60,7 @@ def find_digest(path: Path) -> bytes:
 
 
 def load_defaults(path: Path, environ: Mapping[str, str]) -> records.Config:
-    """Return the configuration of an empty file. None is read."""
+    """Return the defaults, as of an empty file. Nothing is read."""
     return _read_config(path, {}, environ, read_keys=False)
 
 
@@ -115,7 +115,7 @@ def _read_config(
 
 
 def _find_lacking(models: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """Return why a model cannot be served, for each whose kind is of an extra that is not there."""
+    """Return the models whose kind needs an extra that is missing, each with the reason."""
     lacks = ((name, find_lack(table, "kind")) for name, table in models.items())
     return {name: lack for name, lack in lacks if lack is not None}
 
@@ -253,7 +253,7 @@ def _read_storage(
 
 
 def list_warnings(config: records.Config) -> Iterator[str]:
-    """Yield what may not be meant."""
+    """Yield warnings of settings that are valid, but probably not meant."""
     yield from config.doubts
     yield from find_advice().list_warnings(config)
 

@@ -24,7 +24,7 @@ def read_models(
     providers: Mapping[str, Provider],
     problems: Problems,
 ) -> dict[str, Model]:
-    """Read all models but those that lack an extra."""
+    """Read all models except those whose kind needs an extra that is missing."""
     models: dict[str, Model] = {}
     # The table is absent if it has an error.
     currency = root.get("billing", {}).get("currency", "")

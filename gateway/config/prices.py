@@ -97,7 +97,7 @@ def _read_amounts(
 def _pick_costs(
     provider: str, base: money.Price, told: Sequence[tuple[str | None, PriceRule]]
 ) -> PriceList:
-    """Pick one provider's costs: a rule without further conditions is its base, and the last one."""
+    """Pick one provider's costs. A rule without further conditions is its base, and ends the list."""
     rules: list[PriceRule] = []
     for name, rule in told:
         if name not in (None, provider):

@@ -164,7 +164,7 @@ def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Se
 
 
 def read_value(read: Callable[..., object], value: object) -> object:
-    """Read a value that advice has nothing against. Raises ValueError."""
+    """Read a value, unless advice objects to it. Raises ValueError."""
     found, problem = None, ""
     try:
         found = read(value)

@@ -39,7 +39,7 @@ Record = TypeVar("Record")
 
 @cache
 def find_settings(record: type) -> Mapping[str, Setting]:
-    """Return the settings among a record's fields by their keys, which lack the suffix of nano-units."""
+    """Return the settings among a record's fields by key: the field's name without `_nano` at its end."""
     hints = get_type_hints(record, include_extras=True).items()
     found = {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
     return {name.removesuffix("_nano"): setting for name, setting in found.items()}
@@ -78,7 +78,7 @@ class Server:
 @dataclass(frozen=True, slots=True)
 class Storage:
     path: Annotated[Path, Setting(values.database_file, "gateway.db")]
-    """Absolute path of the database; beside one of PostgreSQL it is where a file would be."""
+    """The absolute path of the database file; with PostgreSQL, where such a file would be."""
     url: Annotated[DatabaseUrl | None, Setting(secrets.secret, None)] = None
     retention_months: Annotated[int, Setting(read.integer(0, _MAX_MONTHS), 0)] = 0
     """Months for which PostgreSQL keeps requests; 0 means for ever."""
@@ -95,7 +95,7 @@ class Billing:
     ]
     hold_output_tokens: Annotated[int, Setting(token_count, 1024)]
     full_hold_below: Annotated[int, Setting(read.integer(0, 1_000_000), 10)]
-    """Times the most that a request may cost: where less is left, the hold is for all of that."""
+    """A factor on the most that a request may cost: if less is left, the hold is for that most."""
     demo_credit_nano: Annotated[int | None, Setting(_credit, None)]
     low_balance_nano: Annotated[int | None, Setting(_credit, None)]
     top_up_text: Annotated[str | None, Setting(read.text, None)]
@@ -112,7 +112,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Where a key of a provider comes from that changes."""
+    """The source of a provider's key that changes."""
 
     place: str
     """`file:PATH` or `command:PROGRAM ARGUMENT ...`."""
@@ -189,12 +189,12 @@ class Model:
     """Unix seconds; 0 means unknown."""
     prices: PriceList
     allow: frozenset[str]
-    """Fields and tools that callers may send although it has no price and may change the provider's bill."""
+    """Fields and tools that callers may send although they have no price and may change the bill."""
     kind: str = dialects.DEFAULT_KIND
     costs: Mapping[str, PriceList] = field(default_factory=lambda: NO_COSTS)
     """The prices that the operator pays, by the name of a route's provider; empty if unknown."""
     leave_out: frozenset[str] = frozenset()
-    """Fields that it refuses."""
+    """Fields that the model refuses, so requests leave them out."""
     aliases: tuple[str, ...] = ()
     """Other names that callers may use for it."""
     unit: dialects.InputUnit = "token"
@@ -202,7 +202,7 @@ class Model:
     product: str = ""
     """The product that the prices imply, if it differs from the kind."""
     off: str | None = None
-    """The reason why the model itself is off, whatever its providers are; the file has none."""
+    """The reason why the model itself is off, whatever its providers are; gateway.toml never sets it."""
 
     @property
     def free(self) -> bool:
@@ -251,11 +251,11 @@ class Config:
     extras: Mapping[str, object] = field(default_factory=dict)
     """The tables of extras as their records, by name; without those in another table that the file lacks."""
     doubts: tuple[str, ...] = field(default=(), compare=False)
-    """Settings that are valid, but probably not meant, by their place; `doubts` tells more."""
+    """Settings that are valid, but probably not meant, each with its place."""
     literals: tuple[str, ...] = field(default=(), compare=False)
     """The settings whose secrets are written out in the file."""
     digest: bytes = field(default=b"", compare=False, repr=False)
-    """That of the file as it was read, see `load.find_digest`; b"" if no server reads it."""
+    """The digest of the file as it was read, see `load.find_digest`; b"" if no server reads it."""
 
     def find(self, record: type[Record]) -> Record:
         """Return the table of an extra, by the type of its record."""

@@ -75,11 +75,11 @@ class Mistake:
     """Why a text cannot be the secret that it stands for."""
 
     problem: str
-    """Says so of the text, as "is a placeholder"."""
+    """A predicate about the text, such as "is a placeholder"."""
     write: str
     """Advice for a text that stands in gateway.toml itself."""
     hold: str = "the {}"
-    """The content that a variable or a file needs, if the text is in one; {} says what is meant."""
+    """The content that a variable or a file must have, if the text is in one; {} is the kind of secret."""
 
 
 _NO_WORD: Final = Mistake(
@@ -100,7 +100,7 @@ def resolve_secret(
     """Return the secret and None, or "" and the reason why the provider is off; `meant` says what it is.
 
     Raises ValueError for what the operator can see in gateway.toml itself, and for a file that cannot be
-    read. What is wrong in a variable or a file does not keep the gateway from its start.
+    read. A wrong text in a variable or a file does not keep the gateway from starting.
     """
     if value.startswith(COMMAND):
         return "", None  # it is run while the gateway serves

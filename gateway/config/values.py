@@ -60,7 +60,7 @@ def base_url(value: object) -> str:
 
 
 def provider_url(value: object) -> str:
-    """Read a provider's address, to which the paths of endpoints are added."""
+    """Read a provider's address. Not `base_url` itself: advice judges values by their reader."""
     return base_url(value)
 
 
@@ -105,7 +105,7 @@ _ELSEWHERE = re.compile(r"\s*(?:[\w+.-]+://|(?:env|file|command):)", re.ASCII | 
 
 
 def database_file(value: object) -> str:
-    """Read the path of a database. An address, which may have a password, would be made as folders."""
+    """Read the path of a database. An address is refused: folders would get its password as a name."""
     path = text(value)
     if _ELSEWHERE.match(path) or PurePath(path).name in ("", ".."):
         raise ValueError(

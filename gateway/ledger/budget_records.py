@@ -1,4 +1,12 @@
-"""Budgets of keys: spans, what is spent, what a view shows."""
+"""Budgets of keys, in periods of the calendar: spans, what is spent, what a view shows.
+
+    key ── budget_id ──> budget <── budget_id ── request, from its hold on
+
+A budget's sum is the cost of posted requests charged to it in one period. The transaction that posts a
+request adds its cost, in the period of the commit; the first request of a period begins a new sum.
+Nothing has to happen when a period ends: the sum of another period counts as 0. A request is charged to
+the budget that its key had at the hold. Corrections change no budget.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +139,7 @@ class Budget:
         return self.allowance.amount_nano - spoken_for_nano
 
     def show(self, now_ms: int) -> BudgetStanding:
-        """Show it in the present period, whichever its sum is of."""
+        """Return its standing in the present period; the sum of another period counts as 0."""
         span = find_span(self.allowance.period, now_ms)
         spent_nano = self.spending.spent_nano if self.spending.span == span else 0
         terms = (self.allowance.period, self.allowance.amount_nano)

@@ -81,7 +81,7 @@ class Receipt:
     cost_nano: int = 0
     estimated: bool = False
     first_byte_ms: int | None = None
-    """Time from admission to the caller's first byte."""
+    """Time from the request's arrival to the caller's first byte."""
     ended_ms: int | None = None
     """For interrupted requests, the time of the recovery or the take-over."""
     corrections: tuple[Correction, ...] = ()

@@ -20,7 +20,7 @@ from gateway.ledger.records import OTHER_ACTORS, SCRIPT_ACTOR, Conflict, NotFoun
 _LIKE: Final = str.maketrans(
     "01lıіιӏсѕуеорορаαтτмԁпгкκвьхχνυһјԛԝ", "oiiiiiicsyeopopaattmdnrkkbbxxvuhjqw"
 )
-"""Digits and letters of other scripts that look like these, in small letters."""
+"""Maps digits and letters of other scripts to the small Latin letters that they look like."""
 MAX_NAME_CHARS: Final = 100
 """Characters of a name: it has to fit into a line of a table."""
 MAX_NOTE_CHARS: Final = 500
@@ -65,7 +65,7 @@ def require_account_name(name: str) -> None:
 
 
 def find_likeness(name: str) -> str:
-    """Return a text that is the same for names that look alike, though not for all of those."""
+    """Return a text that is equal for most names that look alike."""
     letters = unicodedata.normalize("NFKD", name).casefold().translate(_LIKE)
     return "".join(one for one in letters if not unicodedata.combining(one))
 

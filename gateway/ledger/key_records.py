@@ -1,11 +1,4 @@
-"""Records of keys and of what limits them: terms, budgets in periods of the calendar, rates.
-
-    key ── budget_id ──> budget <── budget_id ── request, from its hold on
-
-A budget's sum is the cost of posted requests charged to it in one period. The transaction that posts a
-request adds its cost, in the period of the commit; the first request of a period begins a new sum.
-Nothing has to happen when a period ends: the sum of another period counts as 0. A request is charged to
-the budget that its key had at the hold. Corrections change no budget.
+"""Records of keys and of what limits them: terms and rates. Budgets are in `budget_records`.
 
 The API counts rates within its own process. A ledger that several processes share counts for all of
 them, see `ServingLedger.confirm`. Both refuse in the same words.

@@ -99,7 +99,7 @@ class _FileOpener:
 
 
 def find_opener(location: Location) -> Opener:
-    """Raises LedgerError without the extra that opens addresses."""
+    """Return the opener of a location. Raises LedgerError if the extra for addresses is missing."""
     if isinstance(location, Path):
         return _FileOpener(location)
     try:
@@ -158,7 +158,7 @@ def open_books(
 
 
 def find_schema(location: Location) -> int:
-    """Return the version of the schema that a ledger has once it was opened; it is not opened for that."""
+    """Return the schema's version that the ledger would have after an opening; nothing is opened."""
     return find_opener(location).schema
 
 

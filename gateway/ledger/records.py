@@ -90,11 +90,11 @@ MAX_INTEGER: Final = 2**63 - 1
 
 CLI: Final = Actor("cli")
 SYSTEM: Final = Actor("system")
-"""The id of the serving process."""
+"""The actor of what a serving process does by itself."""
 FIRST_START: Final = Actor("first start")
 OTHER_ACTORS: Final = (CLI.name, "cli (", SYSTEM.name, FIRST_START.name, "nobody", "stripe")
-"""Names in events of those who are no account: no new account may be called so. `nobody` is who failed to
-sign in, `stripe` the provider of card payments, and behind `cli (` stands a user of the machine."""
+"""Names in events of actors that are no accounts, so no new account may have one. `nobody` failed to sign
+in, `stripe` is the provider of card payments, and after `cli (` comes a user of the machine."""
 
 
 SCRIPT_ACTOR: Final = "token "

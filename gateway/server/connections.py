@@ -49,7 +49,7 @@ WARN_SECONDS: Final = 60.0
 """The pause between two warnings of one kind: a flood of callers must not flood the log."""
 
 Position = int | tuple[str, float]
-"""The bytes that a caller has not read, or what it has to send and when its last reply ended."""
+"""The bytes that a caller has not read; or `HEAD` or `IDLE`, and when its last reply ended."""
 Stall = tuple[float, Position]
 """When a connection stalled, and its position then. A changed position means progress."""
 HEAD: Final = "head"
@@ -86,7 +86,7 @@ class ConnectionWatch:
             shorter = min(
                 settings.header_seconds, settings.keep_alive_seconds, settings.stall_seconds
             )
-            # A stall lasts for a quarter beyond its limit at most.
+            # A stall is noticed at most a quarter of its limit late.
             pause = min(SWEEP_SECONDS, shorter / 4)
             self.clock.expect(loop.time(), pause)
             await asyncio.sleep(pause)
@@ -138,7 +138,7 @@ class ConnectionWatch:
         return len(closed)
 
     def _find_least(self, count: int) -> list[insides.PacedConnection]:
-        """Find connections to close: strangers at rest, then the oldest, whatever they do; else the longest idle.
+        """Find connections to close: strangers, those at rest first, then the oldest; else the longest idle.
 
         Strangers have shown no key. A part of all connections is reserved for them, as every new caller
         is one. While all strangers have only just connected, none is closed: in a moment they may show a

@@ -1,4 +1,4 @@
-"""Signals are caught, and requests in flight end before the process does.
+"""Catch signals, and let requests in flight end before the process does.
 
 If the gateway bound its address itself, the socket stays open until the end and new requests get a 503,
 `/readyz` too, so that a load balancer chooses another server.

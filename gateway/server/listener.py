@@ -42,7 +42,7 @@ class Listener:
 
     def start(self) -> None:
         for one in self.acceptors:
-            # To listen again sets the queue of the socket that systemd shares.
+            # Listening again sets the queue's length of a socket that systemd passed.
             one.start(SOCKET_BACKLOG if self.is_passed else BACKLOG)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ async def bind_host(host: str, port: int) -> list[socket.socket]:
     try:
         # getaddrinfo may give an address twice, and the second bind would fail.
         for family, address in dict.fromkeys(await _look_up(host, port)):
-            # Of any port the first address chooses one for all.
+            # With port 0, which means any, the first address chooses the port of all.
             chosen = sockets[0].getsockname()[1] if sockets else port
             try:
                 sockets.append(_bind(family, (address[0], chosen, *address[2:])))
@@ -174,7 +174,7 @@ FULL_SECONDS: Final = 0.1
 """Seconds for which nothing is accepted while no connection can be closed for it: requests end meanwhile, and
 to try in each turn would keep the loop busy."""
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""Errors of ours. Others belong to the connection, whose caller has left."""
+"""Errors for want of resources here. Others belong to a connection whose caller has left."""
 
 
 class Acceptor:

@@ -1,10 +1,10 @@
 """The log on stderr, written by a thread of its own: a reader that stalls delays nothing else.
 
-Lines wait in a queue of bounded size, most of them still to be made, which the thread does too. What
-finds it full, or cannot be written, is counted, and the log says so as soon as it can be written
-again. If stderr is /dev/null, no line is made.
+Lines wait in a queue of bounded size; the thread also formats most of them. Lines for which it is full, or
+that cannot be written, are counted, and the log says how many as soon as it can be written again. If stderr
+is /dev/null, no line is made.
 
-Each request that ended has a line, in which no secret, prompt or reply stands.
+Each request that ended has a line, without secrets, prompts and replies.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class LogWriter(logging.Handler):
                 self._note(works, 0, -lost if works else 0)
 
     def _take(self) -> tuple[list[_Lines], int]:
-        """Wait for lines; return them and how many were lost behind them. Nothing is the end."""
+        """Wait for lines; return them and how many were lost after them. No line and no loss is the end."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._queue or self._closing or (self._lost and self._works)

@@ -14,7 +14,7 @@ COLLECT_SECONDS: Final = 20.0
 """Seconds between two looks whether there is time for a collection: garbage grows slowly, so that is often
 enough."""
 MAX_LOOKS: Final = 180
-"""Looks after which both are due although requests are in flight: an hour."""
+"""Looks after which memory is collected although requests are in flight: an hour."""
 GC_THRESHOLDS: Final = (10_000, 1_000, 1_000)
 """Objects that are collected at once, which takes a millisecond. Objects that survived once are left to
 `collect`: with a thousand streams they would take more than 50 ms."""

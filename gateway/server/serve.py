@@ -83,10 +83,9 @@ def run(config: Config) -> int:
         except asyncio.CancelledError:  # by a signal, before there was anything to drain
             log.info("stopping during the start")
             return ExitCode.OK
-        # A LedgerError, too, but with a code of its own,
-        # for which systemd does not restart the service.
+        # A LedgerError, too, but with a code of its own, for which systemd does not restart the service.
         except LedgerMismatch as error:
-            # Before the process ends; nobody else would.
+            # Told before the process ends: nobody else would tell it.
             tell_mismatch(config, f"The gateway did not start: {error}", unix_ms(), None)
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
         except (LedgerError, CannotListen, CannotShow, systemd.BadSocket) as error:

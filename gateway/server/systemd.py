@@ -76,7 +76,7 @@ def take_manager(environ: MutableMapping[str, str]) -> Manager:
     """Read the manager's variables and remove them from `environ`."""
     address = environ.pop("NOTIFY_SOCKET", "")
     pid, interval = environ.pop("WATCHDOG_PID", ""), environ.pop("WATCHDOG_USEC", "")
-    # WATCHDOG_PID may be unset; of another process it is not meant (sd_watchdog_enabled(3)).
+    # WATCHDOG_PID may be unset; if it names another process, that one is meant (sd_watchdog_enabled(3)).
     is_meant = pid in {"", str(os.getpid())} and interval.isdecimal() and int(interval) > 0
     return Manager(address, int(interval) / 1e6 if is_meant else None)
 

@@ -134,7 +134,7 @@ class Attempt:
         if connection.body_reads != self._body_reads or not connection.awaits_provider:
             self._body_reads = connection.body_reads
             self._begun = True
-            # Not read, for a slow caller or until its turn: that is not the provider's silence.
+            # Reading waits for a slow caller or for its turn, so the silence is not the provider's.
             self._quiet_since = clock.seconds
         limit = "idle_timeout" if self._begun else "first_byte_timeout"
         if clock.seconds - self._began >= self.provider.total_timeout:

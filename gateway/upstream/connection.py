@@ -1,7 +1,7 @@
 """One connection to a provider and the response under way on it.
 
 Bytes are pushed: `data_received` reads the response and hands its body to the receiver in the same
-call. What the receiver or this turn of the loop cannot take waits; beyond a part, the transport is paused.
+call. What the receiver or this turn of the loop cannot take waits; above `PENDING_BYTES`, reading pauses.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PIECE_BYTES: Final = 128 << 10
 """Bytes handled at a time: most of what comes in one read is one piece, and leaves in one write. A burst of
 67 KB costs a fifth less than in pieces of 32 KiB."""
 MOST_LINES: Final = 1365
-"""Lines of a piece, as each event takes its time, however short it is: at worst, events that no template
-passes, they take 10 ms."""
+"""Lines of a piece: each event takes time, however short it is. At worst, so many take 10 ms: events that no
+template passes."""
 MOST_TRANSLATED_LINES: Final = 341
 """The same where events are translated: at worst they take 4 ms."""
 PENDING_BYTES: Final = 8 << 10
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._turns: Turns = find_turns()
         self._pending = b""
-        """Bytes read and waiting for the receiver or for their turn. Beyond a part, the transport is paused."""
+        """Bytes read that wait for the receiver or for their turn; above `PENDING_BYTES`, reading pauses."""
         self._most_lines = MOST_LINES
         self._is_deferred = False
         """Pending bytes have a turn of the loop to come."""
@@ -211,7 +211,7 @@ class Connection(asyncio.Protocol):
         """Handle pending bytes in pieces while this turn of the loop has time, the rest later."""
         while self._pending and not self.paused and not self._is_deferred:
             if not self._turns.has_time():
-                # The pool's: one provider has one share.
+                # `_keep` is the pool's method, so all connections to a provider are one owner.
                 self._turns.defer(self._keep, self._take_turn)
                 self._is_deferred = True
                 break
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         self._read_pending()
 
     def _choose_reading(self) -> None:
-        """Let the transport read unless more than a part is pending.
+        """Let the transport read unless more than `PENDING_BYTES` are pending.
 
         Most waits, such as that for a stream's head or for a turn, end before another read, so they take no
         calls of the system. What waits when the connection ends is handled at once, so it must be little.
@@ -314,8 +314,7 @@ class Connection(asyncio.Protocol):
         """End the connection because of an error in its bytes or in handling them."""
         if isinstance(error, BadResponse):
             error = Broken(str(error))
-        # A bug of ours is logged here with its traceback;
-        # the caller is told no more than "internal error".
+        # A bug of ours is logged here with its traceback; the caller is told only "internal error".
         if not isinstance(error, Broken | GatewayError):
             log.error("a provider's bytes could not be handled", exc_info=error)
             error = InternalError()

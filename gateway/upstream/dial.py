@@ -76,7 +76,7 @@ def make_tls(authorities: str = "") -> ssl.SSLContext:
     context = ssl.create_default_context()
     if authorities:
         context.load_verify_locations(cadata=authorities)
-        # As for curl: an authority may be one between, and older ones lack what RFC 5280 wants.
+        # As curl does: an authority may be an intermediate one, and older ones lack what RFC 5280 requires.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
@@ -151,8 +151,7 @@ class Dialer:
                 make_protocol, sock=peer, ssl=self._tls, server_hostname=host
             )
         except OSError as error:
-            # The socket is connected: with TLS all that can
-            # fail is the handshake (SSLError is an OSError).
+            # The socket is connected, so with TLS only the handshake can fail (SSLError is an OSError).
             if self._tls is None:
                 raise Unreachable(_describe(error)) from error
             raise InsecureConnection(describe_tls(error) or _describe(error)) from error
@@ -246,7 +245,7 @@ def _is_own(error: BaseException) -> bool:
 
 
 def _find_lack() -> OSError | None:
-    """Return why no socket can be made, if so: the resolver's error does not say."""
+    """Return the error of making a socket, None if it works: the resolver's error does not say."""
     try:
         socket.socket().close()
     except OSError as error:

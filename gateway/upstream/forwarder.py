@@ -57,7 +57,7 @@ class Pool:
             connection, until = self._idle.popitem()
             if connection.usable and time.monotonic() < until:
                 return connection
-            connection.close()  # also one kept for too long, as this process did not run in time
+            connection.close()  # also one that is too old, as this process did not run meanwhile
         return None
 
     def put(self, connection: Connection) -> None:

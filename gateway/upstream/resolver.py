@@ -18,7 +18,7 @@ from typing import Final
 log = logging.getLogger("gateway.resolver")
 
 FRESH_SECONDS: Final = 30.0
-"""Seconds, about the TTL of hosts that move: getaddrinfo does not return the real one."""
+"""Seconds for which an answer counts as fresh: about the TTL of hosts that move, which getaddrinfo hides."""
 PATIENCE_SECONDS: Final = 0.5
 """Seconds that a look-up may take before the last good answer is used instead: a name server that hangs must
 not hold up requests."""

@@ -24,7 +24,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import MAX_INTEGER
 
 KEYS_BEFORE_SWEEP: Final = 1024
-"""Keys in memory up to which expired ones stay there: so few take little room, and a sweep looks at all."""
+"""Keys in memory up to which expired ones are kept: so few take little room, and a sweep visits all."""
 
 
 @dataclass(slots=True)
@@ -236,7 +236,7 @@ def _require_funds(key: Key, admission: Admission, clock: Callable[[], int] | No
         raise refuse_funds("cap", budget)
     now_ms = admission.started_ms
     if budget is not None:
-        # A body may have come over midnight: it is the period of the end that is charged.
+        # A body may arrive over midnight, and the period of the request's end is charged.
         now_ms = now_ms if clock is None else clock()
         if budget.is_spent(now_ms):
             raise refuse_funds("budget", budget)
@@ -257,7 +257,7 @@ def _require_funds(key: Key, admission: Admission, clock: Callable[[], int] | No
 
 
 def raise_to(hold: Hold, amount_nano: int) -> None:
-    """Raise the hold to the true cost if that exceeds it; what is possible beyond it gets less."""
+    """Raise the hold to the true cost if that exceeds it; the possible cost beyond it shrinks."""
     more_nano = amount_nano - hold.amount_nano
     if more_nano > 0:
         # A cost above the expected maximum is held as a whole, and nothing is left beyond.

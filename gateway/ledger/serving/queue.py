@@ -195,7 +195,7 @@ class Queue:
         fail_wait(self.drop(hold), InternalError())
 
     def drop(self, hold: Hold) -> Future[None]:
-        """Take a hold out that gets no row; return the wait that a later `settle` returns, too."""
+        """Remove a hold that gets no row; return the wait that a later `settle` will return."""
         del self.holds[hold]
         if drop_hold(hold):
             self.open_holds -= 1

@@ -40,7 +40,7 @@ less."""
 
 
 class Health:
-    """The writer calls a `note_` method after each round. Times are seconds of the event loop's clock."""
+    """Whether commits work, noted by the writer after each round. Times are the event loop's."""
 
     def __init__(self) -> None:
         self._states = States("works")
@@ -289,8 +289,8 @@ class Writer:
             # This process did not run, and neither did its thread: the database is not to blame.
             self._watch_due_seconds = now_seconds
             self._defer(late_seconds, now_seconds)
-        # The settlements under way may be committed, so their waits go on. Where only the row is under way, the
-        # settlement is still queued and can become a void.
+        # The settlements under way may be committed, so their waits go on. If only the row is under way,
+        # the settlement is still queued and can become a void.
         ends = {item.hold for item in self._batch if item.settlement is not None}
         undecided = () if self.takes_back else ends
         self.queue.expire(now_seconds - self._commit_seconds, undecided)

@@ -75,7 +75,7 @@ KEY_WORKS: Final = f"""
 
 
 FOR_EXTRAS: Final = ("account", "0")
-"""The row of `changes` that tells extras of a change: no account has this id, and memory has nothing of it."""
+"""The row of `changes` that tells extras of a change: no account has this id, so memory ignores it."""
 
 
 class Cursor(Protocol):
@@ -174,7 +174,7 @@ def _read_models(column: str | None) -> tuple[str, ...] | None:
 
 
 class Database(ABC):
-    """A connection and how it is used; each database says so in its own way."""
+    """A connection and the operations on it; each database implements the abstract ones."""
 
     _BEGIN_SNAPSHOT: ClassVar[str]
     """The statement that begins a transaction whose statements all see one state."""
@@ -311,7 +311,7 @@ class Database(ABC):
         return view_account(self.require_one(EACH_ACCOUNT + " WHERE name = ?", named, missing))
 
     def name_account(self, name: str) -> str:
-        """Return the name that is meant, in the form of Unicode in which accounts have it: NFC.
+        """Return an account's name in the form of Unicode in which accounts are stored: NFC.
 
         An account of an earlier version may have another form, by which it is found.
         """

@@ -1,4 +1,4 @@
-"""Entries, appended once."""
+"""Entries of accounts: credits, corrections and others, each appended once."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class EntryBook(Part):
             return self.read_latest(account, 1)[0]
 
     def read_latest(self, account: str, limit: int) -> list[EntryView]:
-        """Return the latest first."""
+        """Return the latest entries of an account, the latest first."""
         return [
             EntryView(*row)
             for row in self._database.fetch(

@@ -206,7 +206,7 @@ class KeyBook(Part):
         self._database.append_change("key", new.id)
 
     def _share_cap(self, key_id: str, cap_nano: int | None) -> None:
-        """Set the cap of the keys that share it: those from which this one came, or that came from it."""
+        """Set the cap of the other keys of its line."""
         for (other_id,) in self._database.fetch(_SAME_LINE, (key_id,)):
             if other_id != key_id:
                 self._database.update("keys", other_id, {"cap_nano": cap_nano})

@@ -62,7 +62,7 @@ def write_backup(
 
 
 def make_part(target: Path) -> tuple[int, Path]:
-    """Make a file beside the target and lock it; again, if another process took it for a remain before that."""
+    """Make and lock a file beside the target; again, if another process removed it before the lock."""
     while True:
         try:
             descriptor, name = tempfile.mkstemp(
@@ -80,7 +80,7 @@ def make_part(target: Path) -> tuple[int, Path]:
 def remove_remains(folder: Path) -> None:
     """Remove the parts of backups and imports that were killed, of any target; those under way are locked.
 
-    What SQLite has beside such parts stays behind them.
+    Files that SQLite wrote beside a part outlive it, so they are removed, too.
     """
     for part in folder.glob(".*.part"):
         if _PART_NAME.fullmatch(part.name):

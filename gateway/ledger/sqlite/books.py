@@ -36,7 +36,7 @@ _CHECKS: Final = (
     ),
 )
 MOST_FOLDS: Final = 50
-"""Attempts to fold and take a snapshot without a commit in between: beside a busy gateway one of them succeeds."""
+"""Attempts at a snapshot behind a fold, with no commit in between: one succeeds beside a busy gateway."""
 FOLD_PAUSE_SECONDS: Final = 1
 """How long no fold is tried after one that failed: a page of several reads waits for a lock once."""
 IN_FORCE_SECONDS: Final = 0.5
@@ -47,7 +47,7 @@ _STEPS_BETWEEN_LOOKS: Final = 1_000_000
 
 
 class SqliteBooks(Books):
-    """Each use raises FilesLost if the database's files lost their names: it would be in vain."""
+    """Implements `Books`. Each use raises FilesLost if the files lost their names: writes would be lost."""
 
     _BEGIN_SNAPSHOT = "BEGIN"
     connection: sqlite3.Connection
@@ -102,7 +102,7 @@ class SqliteBooks(Books):
         super()._begin_snapshot()
 
     def _fold(self) -> bool:
-        """Fold; False if it cannot be done now. Then the sums that are read lack a moment."""
+        """Fold; return False if that cannot be done now. The sums then lack the latest charges."""
         if time.monotonic() < self._fold_after_seconds:
             return False
         try:
@@ -227,7 +227,7 @@ def run_audit(
 
     A success becomes the next checkpoint.
     """
-    # First of all: what damaged pages give proves nothing, and to read them may fail.
+    # First of all: what is read from damaged pages proves nothing, and reading may fail.
     progress("checking the file")
     damage = check_file(connection, full=full)
     if damage:
@@ -243,7 +243,7 @@ def run_audit(
             report = replace(
                 report, ok=report.ok and not orphans, problems=report.problems + orphans
             )
-        # Those that no fold has are not in the index that the next audit begins with.
+        # Entries not folded yet are missing in the index with which the next audit begins.
         last = min(audit.read_last_entry(connection), folds.read_folded(connection))
     finally:
         roll_back(connection)

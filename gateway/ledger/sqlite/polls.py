@@ -30,7 +30,7 @@ class ChangeFeed:
         self._seq = 0
 
     def read_all(self, connection: sqlite3.Connection, now_ms: int) -> Snapshot:
-        """Read all accounts and live keys at the start, and clear `changes`, of no use before it."""
+        """Read all accounts and live keys at the start; clear `changes`, whose rows are older than that."""
         with transaction(connection):
             self._data_version = _read_data_version(connection)
             self._seq = _read_last_seq(connection)

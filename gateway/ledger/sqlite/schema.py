@@ -1,7 +1,7 @@
 """The database file: created, opened, and upgraded to the schema of this version.
 
-Extras may add tables: `extras/NAME/tables.sql` makes them, `tables_from_N.sql` takes those of version N to the
-next. Theirs is kept in `extra_tables`. A ledger keeps the tables of an extra that was taken away.
+Extras may add tables: `extras/NAME/tables.sql` makes them, `tables_from_N.sql` upgrades them from version N.
+Their versions are kept in `extra_tables`. A ledger keeps the tables of an extra that was removed.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ async def open_sqlite(
     async with AsyncExitStack() as stack:
         async with reporting(tell) as progress:
             lock = await _wait_for_lock(path, progress)
-            # The last to be undone: who has the lock takes what is pending for a crash's.
+            # Undone last: whoever gets the lock treats pending requests as those of a crash.
             stack.callback(os.close, lock)
             opener = partial(connector, path, create=True, is_locked=True, progress=progress)
             thread = await stack.enter_async_context(ConnectionThread.open(opener))

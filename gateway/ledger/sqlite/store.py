@@ -234,7 +234,7 @@ class SqliteStore:
                 row.spent_nano = self._known.spent_nano.get(row.origin_id, row.spent_nano)
         # An item that was alone in its batch is refused by now.
         if items and not self._commit(connection, items, now_ms, report) and len(items) > 1:
-            # Undone as a whole: alone, only the bad ones fail.
+            # The batch was undone as a whole; one by one, only the bad items fail.
             report.refused.clear()
             for item in items:
                 # Once the database itself fails, the rest stays queued for another round.

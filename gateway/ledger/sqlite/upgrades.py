@@ -37,7 +37,7 @@ def copy_aside(
     wanted = path.with_name(f"{named}{version}")
     left = _read_note(path).partition(" ")[2]
     try:
-        # It goes before the copying, for which there may be no room beside it.
+        # Removed before the copying: there may be no room for both.
         if left.startswith(named) and left == Path(left).name:
             path.with_name(left).unlink(missing_ok=True)
         copy = _find_free_name(wanted)
@@ -88,7 +88,7 @@ def describe_upgrade(path: Path) -> str | None:
 
 
 def forget_killed(path: Path) -> None:
-    """Remove the note of an upgrade that was killed between its commit and that."""
+    """Remove the note of an upgrade that was killed after its commit and before it removed the note."""
     if _name_note(path).exists() and describe_upgrade(path) is None:
         forget(path)
 
