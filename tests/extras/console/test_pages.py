@@ -215,7 +215,7 @@ def test_each_page_of_the_menu_can_be_loaded_by_its_address() -> None:
 
 
 MISSING: Final = (
-    *("nowhere", "accounts/a/b", "Keys", "static/a.py", "static/APP.JS", "static/app.js%00"),
+    *("nowhere", "accounts/a/b", "Keys", "static/APP.JS", "static/app.js%00"),
     *("static/..%2fpages.py", "static/%2e%2e%2fpages.py", "static/..%5cpages.py", "static/."),
 )
 
