@@ -13,7 +13,7 @@ from gateway.ledger.base import Key
 from gateway.ledger.budget_records import Period, Span
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.serving.memory import Memory, take_hold
-from gateway.ledger.sqlite import files
+from gateway.ledger.sqlite import faults
 from tests.ledger.contract.kit import admission, settlement
 from tests.ledger.serving.test_memory import find, make_snapshot
 
@@ -65,6 +65,6 @@ def explain(error: str, code: str = "") -> str:
     elif code:
         made = sqlite3.OperationalError("its words")
         made.sqlite_errorcode = getattr(sqlite3, f"SQLITE_{code}")
-    path, told, words = str(files.explain(Path("/srv/gateway.db"), made)).partition(": ")
+    path, told, words = str(faults.explain(Path("/srv/gateway.db"), made)).partition(": ")
     assert (path, told) == ("/srv/gateway.db", ": ")
     return words

@@ -24,7 +24,8 @@ from gateway.ledger.sql.database import Part, count_rows, write_insert
 from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import make_part, remove_remains, sync_folder
 from gateway.ledger.sqlite.books import SqliteBooks, run_audit
-from gateway.ledger.sqlite.files import check_absence, explain
+from gateway.ledger.sqlite.faults import explain
+from gateway.ledger.sqlite.files import check_absence
 from gateway.ledger.sqlite.statements import transaction
 from gateway.ledger.versions import VERSION
 

@@ -3,7 +3,8 @@
 schema    the file: created, opened, upgraded, with the tables of extras
 upgrades  the copy from before an upgrade, and what is said while one is under way
 backup    copies of it while others write
-files     its lock and its names; why it cannot be used, in words for operators
+faults    its errors and the system's, in words for operators
+files     its lock and its names
 batch     the transaction that moves money, and adds to what budgets have spent
 folds     sums and lists: of charges, which are written a moment later; of voids
 statements   transactions, and statements that take many rows at once

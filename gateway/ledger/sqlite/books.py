@@ -26,7 +26,8 @@ from gateway.ledger.sql.database import Connection, roll_back
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import write_backup
-from gateway.ledger.sqlite.files import FileWatch, describe, is_served
+from gateway.ledger.sqlite.faults import describe
+from gateway.ledger.sqlite.files import FileWatch, is_served
 from gateway.ledger.sqlite.statements import transaction
 
 _CHECKS: Final = (

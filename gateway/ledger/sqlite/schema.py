@@ -17,7 +17,7 @@ from typing import Final
 from gateway import extension
 from gateway.base.progress import Progress, ignore
 from gateway.ledger.records import LedgerError
-from gateway.ledger.sqlite import files, upgrades
+from gateway.ledger.sqlite import faults, files, upgrades
 from gateway.ledger.sqlite.statements import transaction
 from gateway.ledger.versions import UPGRADES, VERSION, refuse_old
 
@@ -113,7 +113,7 @@ def find_address(path: Path, mode: str) -> str:
 
 def check_file(path: Path) -> bool:
     """Check that the file can be used; return whether a gateway serves from it. Raises LedgerError."""
-    if obstacle := files.find_access_obstacle(path):
+    if obstacle := faults.find_access_obstacle(path):
         raise LedgerError(f"{path}: {obstacle}")
     files.check_absence(path)
     if not path.exists():
@@ -123,7 +123,7 @@ def check_file(path: Path) -> bool:
             set_busy_timeout(connection, BUSY_MS)
             _check_version(connection, path)
     except (OSError, sqlite3.Error) as error:
-        raise files.explain(path, error) from error
+        raise faults.explain(path, error) from error
     if upgrade := upgrades.describe_upgrade(path):
         raise LedgerError(f"{path}: {upgrade}")
     return files.is_served(path)
@@ -139,7 +139,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(find_address(path, "ro"), uri=True, isolation_level=None)
         set_busy_timeout(connection, BUSY_MS)
     except sqlite3.Error as error:
-        raise files.explain(path, error) from error
+        raise faults.explain(path, error) from error
     return connection
 
 

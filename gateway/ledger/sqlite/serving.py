@@ -34,7 +34,8 @@ from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sql.database import Rows, Values
 from gateway.ledger.sql.rows import SQL, Lookups
 from gateway.ledger.sqlite.books import run_audit
-from gateway.ledger.sqlite.files import FileWatch, explain, marked, take_lock
+from gateway.ledger.sqlite.faults import explain
+from gateway.ledger.sqlite.files import FileWatch, marked, take_lock
 from gateway.ledger.sqlite.folds import fail_pending, fold
 from gateway.ledger.sqlite.polls import ChangeFeed, WalKeeper
 from gateway.ledger.sqlite.schema import BUSY_MS, connect, find_address, set_busy_timeout

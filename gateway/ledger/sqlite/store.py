@@ -22,7 +22,8 @@ from gateway.ledger.base import Aside, AsideEnd
 from gateway.ledger.records import FilesLost, LedgerError
 from gateway.ledger.serving.queue import Item, NotPendingError, Report, RoundEnd
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
-from gateway.ledger.sqlite.files import REASONS, FileWatch, explain, primary_code
+from gateway.ledger.sqlite.faults import REASONS, explain, primary_code
+from gateway.ledger.sqlite.files import FileWatch
 from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.polls import ChangeFeed, WalKeeper
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from gateway.base.progress import Progress
 from gateway.ledger.records import LedgerError, LedgerLocked
-from gateway.ledger.sqlite import files
+from gateway.ledger.sqlite import faults, files
 from gateway.ledger.sqlite.backup import write_backup
 
 _NOTE: Final = ".upgrading"
@@ -72,11 +72,11 @@ def lock_out_servers(path: Path) -> int:
 
 
 def explain(path: Path, error: sqlite3.Error | OSError) -> LedgerError:
-    """Return the error to raise, as `files.explain` does, which does not know who keeps a database locked."""
-    is_busy = files.primary_code(error) == sqlite3.SQLITE_BUSY
+    """Return the error to raise, as `faults.explain` does, which does not know who keeps a database locked."""
+    is_busy = faults.primary_code(error) == sqlite3.SQLITE_BUSY
     if is_busy and (upgrade := describe_upgrade(path)):
         return LedgerError(f"{path}: {upgrade}")
-    return files.explain(path, error)
+    return faults.explain(path, error)
 
 
 def describe_upgrade(path: Path) -> str | None:

@@ -18,15 +18,8 @@ from gateway.base.errors import LedgerUnavailable
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.files import (
-    FileWatch,
-    describe,
-    explain,
-    find_server,
-    is_served,
-    marked,
-    take_lock,
-)
+from gateway.ledger.sqlite.faults import describe, explain
+from gateway.ledger.sqlite.files import FileWatch, find_server, is_served, marked, take_lock
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import admission, charge, until
 from tests.ledger.kit import Place, assert_sound, find_key, make_place
