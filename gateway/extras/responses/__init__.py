@@ -5,7 +5,6 @@ callers of every dialect. Without this extra there is neither. Pairs with Messag
 
 counts    the path that counts tokens
 caller    what callers send, and the errors they get
-editors   what Cursor sends to the path of chat instead
 checks    the checks of a request's items and parts
 upstream  how providers are asked, and their JSON replies
 stream    replies and events read: usage, the text to estimate it from, and the stream that passes
@@ -44,11 +43,10 @@ def _find_formats() -> Formats:
         over_chat_stream,
     )
     from gateway.extras.responses.caller import ResponsesCaller
-    from gateway.extras.responses.editors import EditorCaller
     from gateway.extras.responses.upstream import ResponsesUpstream
 
     return Formats(
-        callers={"chat": EditorCaller(), "responses": ResponsesCaller()},
+        callers={"responses": ResponsesCaller()},
         upstreams={"responses": ResponsesUpstream()},
         translations={
             ("chat", "responses"): Translation(

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.wire.records import Target
-from gateway.extras.responses.editors import EditorCaller
+from gateway.extras.editors.caller import EditorCaller
 from tests.support.formats import EXCHANGES
 
 CALLER: Final = EditorCaller()
