@@ -41,14 +41,14 @@ from gateway.base.errors import BadRequest
 from gateway.base.money import Price
 from gateway.base.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from gateway.config.settings import ALLOWED
-from gateway.dialects.chat.blocks import has_blocks
 from gateway.dialects.exchanges import Exchange
+from gateway.dialects.formats import FORMATS
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.records import CompletionRequest, Payload, Target
 from gateway.dialects.wire.seals import seal, seal_id, tag_provider
 from tests.dialects.rules import check_messages_request, check_responses_request
 from tests.dialects.shorthand import expand, shorten
-from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES, find_texts
+from tests.support.formats import COUNTERS, EXCHANGES, SERVICES, find_texts
 from tests.support.layout import WIDTH, lay_out
 from tests.support.rows import told_together
 
@@ -72,11 +72,18 @@ LEAST: Final[dict[str, Json]] = {
     "messages": {"messages": SAID, "max_tokens": 9},
     "responses": {"input": "Hi"},
     "counting": {"messages": SAID},
+    "editors": {"messages": SAID},
     "embeddings": {"input": "Hi"},
     "completions": {"prompt": "Hi"},
     "images": {"prompt": "Hi"},
     "rerank": {"query": "Hi", "documents": ["Ho"]},
 }
+PAIRS: Final = {
+    **EXCHANGES,
+    "chat": {**EXCHANGES["chat"], **FORMATS.exchanges["chat"]},
+    "editors": EXCHANGES["chat"],
+}
+"""The exchanges by the caller's dialect: chat as the core reads it, and as an extra does for editors."""
 OTHERS: Final = {
     **SERVICES,
     **{
@@ -134,17 +141,17 @@ def read_target(provider: str, text: str) -> Target:
 
 def find_exchange(section: str) -> Exchange:
     caller, _, provider = section.partition(" over ")
-    return OTHERS.get(caller) or EXCHANGES[caller][provider or caller]
+    return OTHERS.get(caller) or PAIRS[caller][provider or caller]
 
 
 def parse(section: str, fields: Json) -> CompletionRequest:
     dialect, _, provider = section.partition(" over ")
     least = LEAST.get(dialect, LEAST["responses"])
     body = {"model": "m", **least, **fields}
-    if provider in ("", dialect) or dialect == "chat":
+    if provider in ("", dialect) or dialect in ("chat", "editors"):
         caller: Caller = find_exchange(section).caller
         request = caller.parse_request(orjson.dumps(body))
-        assert request.body == body or has_blocks(body)
+        assert request.body == body or dialect == "editors"
         return request
     # What a translation refuses, the caller's own dialect may refuse before.
     limit = body.get("max_output_tokens", body.get("max_tokens"))
@@ -162,7 +169,7 @@ def send(section: str, fields: Json, target: Target) -> tuple[Json, Payload]:
         ]
     match provider:
         case "chat":
-            CALLERS["chat"].parse_request(orjson.dumps(made))
+            FORMATS.callers["chat"].parse_request(orjson.dumps(made))
         case "messages" if caller != provider:
             # The API has not had them for new models, but takes them for others.
             sampled = {"temperature", "top_k", "top_p"}

@@ -1,7 +1,6 @@
 """The chat completions dialect (OpenAI's).
 
 dialect   what callers send and the errors they get; how providers are asked, and their JSON replies
-blocks    what Cursor sends of Anthropic's API, written as chat
 stream    replies and chunks read, and the stream that passes
 content   the content of a reply, to translate and to estimate its usage from; repairs of its tool calls
 repair    repairs of replies that break the schema

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from gateway.base.errors import BadRequest
 from gateway.base.money import Tokens
 from gateway.base.usage import Expected, Reported
-from gateway.dialects.chat.blocks import has_blocks, write_blocks
 from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.history import write_history
 from gateway.dialects.chat.repair import ID_PREFIX, maybe_repair_reply
@@ -35,7 +35,13 @@ from gateway.dialects.wire.known import (
 )
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.pipelines import Pipeline
-from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
+from gateway.dialects.wire.records import (
+    CompletionRequest,
+    Json,
+    MaxTokensField,
+    ReplyContext,
+    Target,
+)
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage
 
@@ -43,6 +49,10 @@ ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "f
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function", "tool"})
 _TEXT_PARTS: Final = frozenset({"text", "refusal", "thinking", "reasoning", "reference"})
 """Parts whose bytes bound their tokens. Any other part counts as a file, of whatever kind it is."""
+_OF_MESSAGES: Final = ("anthropic_version", "system")
+"""Members that only requests of the messages API have."""
+_MESSAGES_BLOCKS: Final = frozenset({"redacted_thinking", "tool_result", "tool_use"})
+"""Blocks that only turns of the messages API have."""
 _PLAIN: Final = frozenset(
     {"role", "content", "name", "tool_call_id", "reasoning_content", "refusal"}
 )
@@ -50,7 +60,6 @@ _PLAIN: Final = frozenset(
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 _PLAIN_MEMBERS: Final = 2
 """Members of a plain message (`role` and `content`) and of most parts: with two, there are no others."""
-_NEWER: Final = "max_completion_tokens"
 _MESSAGE: Final = Names(
     {"audio", "content", "extra_content", "function_call", "name", "reasoning"}
     | {"reasoning_content", "reasoning_details", "refusal", "role", "tool_call_id", "tool_calls"},
@@ -73,12 +82,10 @@ class ChatCaller(Caller):
     conversation_field = "messages"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, FIELDS, ("model", "messages"))
-        if body.get("anthropic_version"):
-            why = " is of Anthropic's Messages API: to send such a request, use POST /v1/messages."
-            raise fields.unsupported("anthropic_version", why)
-        if has_blocks(body):
-            body = write_blocks(body)
+        body = self.read_body(data)
+        for name in _OF_MESSAGES:
+            if body.get(name):
+                raise _refuse_messages(name)
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover the larger.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
@@ -95,6 +102,16 @@ class ChatCaller(Caller):
         if not ORDINARY.issuperset(body):
             add_others(request, body, ORDINARY)
         return request
+
+    def read_body(self, data: bytes) -> Json:
+        """Read the body as chat; a subclass may read other forms of it, too. Raises BadRequest."""
+        return fields.read_body(data, FIELDS, ("model", "messages"))
+
+
+def _refuse_messages(name: str) -> BadRequest:
+    return fields.unsupported(
+        name, " is of Anthropic's Messages API: to send such a request, use POST /v1/messages."
+    )
 
 
 def _check_messages(messages: object, request: CompletionRequest) -> None:
@@ -146,6 +163,8 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
                 check_spelling(f"{where}[{index}]", part, kind)
             # Some providers read members beside the text, too.
             add_others(request, part, _PART_NAMES)
+        if kind in _MESSAGES_BLOCKS:
+            raise _refuse_messages(f"{where}[{index}]")
         if kind not in _TEXT_PARTS:
             _add_file(f"{where}[{index}]", kind, part, request)
 
@@ -234,10 +253,11 @@ class ChatUpstream(EventUpstream):
             check_tools(body, target)
             body = write_tools(body)
         body = {**body, "model": target.upstream_model}
-        if target.max_tokens_field == _NEWER:  # OpenAI's newer models refuse the older name
-            body = _name_limit(body, "max_tokens", _NEWER)
-        elif target.history == "mistral":  # which refuses the newer one
-            body = _name_limit(body, _NEWER, "max_tokens")
+        if target.max_tokens_field == "max_completion_tokens":
+            # OpenAI's newer models refuse `max_tokens`, and Mistral the other name.
+            body = _rename_limit(body, "max_tokens", "max_completion_tokens")
+        elif target.history == "mistral":
+            body = _rename_limit(body, "max_completion_tokens", "max_tokens")
         if "messages" in body:
             body["messages"] = write_history(body["messages"], target, body.get("tools"))
         ask_usage(body, target)
@@ -286,12 +306,12 @@ class ChatUpstream(EventUpstream):
         return ChatReader(context)
 
 
-def _name_limit(body: Json, refused: str, wanted: str) -> Json:
-    """Give the limit of output the one name that a provider takes, also where there are both."""
+def _rename_limit(body: Json, refused: MaxTokensField, taken: MaxTokensField) -> Json:
+    """Write the limit of output by the name that a provider takes; if both are there, the one of that name."""
     if refused not in body:
         return body
-    limit = body[refused] if body.get(wanted) is None else body[wanted]
-    return {**{name: body[name] for name in body if name != refused}, wanted: limit}
+    limit = body[refused] if body.get(taken) is None else body[taken]
+    return {**{name: body[name] for name in body if name != refused}, taken: limit}
 
 
 def ask_usage(body: Json, target: Target) -> None:

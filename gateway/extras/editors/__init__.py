@@ -1,8 +1,9 @@
-"""What Cursor sends to `/v1/chat/completions` in the forms of other APIs, read as chat.
+"""Requests in the forms of other APIs at `/v1/chat/completions`, where Cursor sends them, read as chat.
 
 Without it such requests are refused, with the path where they belong.
 
 caller  the caller of chat that also reads bodies of the Responses API
+blocks  blocks and tools of Anthropic's Messages API, written as chat
 """
 
 from __future__ import annotations

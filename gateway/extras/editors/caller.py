@@ -1,6 +1,7 @@
-"""Requests of the Responses API at the path of chat.
+"""The caller of chat, which also reads what editors send in the forms of other APIs.
 
-Cursor sends them there for OpenAI's models, and reads chat's replies.
+Cursor sends bodies of the Responses API for OpenAI's models, and blocks of Anthropic's API for models whose
+name has `claude` in it. It reads chat's replies to both.
 """
 
 from __future__ import annotations
@@ -14,49 +15,48 @@ from gateway.dialects.wire.customs import read_input
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.jsonbytes import get_list, get_text
 from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
+from gateway.extras.editors.blocks import has_blocks, write_blocks
 from gateway.extras.responses.caller import ResponsesCaller
 from gateway.extras.responses.over_chat_request import translate_request
 
+_NO_MESSAGES: Final = ("missing_required_parameter", "messages")
+"""The code and the field of chat's error for a body of the Responses API."""
+_RESPONSES: Final = ResponsesCaller()
 _TAKES: Final[frozenset[Taken]] = frozenset(
     {"prompt_cache_key", "safety_identifier", "service_tier", "user", "verbosity"}
 )
 _AS_CHAT: Final = Target("", takes=_TAKES, max_tokens_field="max_completion_tokens", is_pivot=True)
-_SAME: Final = ("stream_options", "tool_choice")
-"""Members that go on as they came: chat's own, and the choice among tools that are declared flat."""
+_TOOL_TYPES: Final = ("function", "custom")
+_KEPT: Final = ("stream_options", "tool_choice")
+"""Members that stay as they came: chat's own, and the choice among tools that are declared flat."""
 
 
 class EditorCaller(ChatCaller):
-    """A `ChatCaller` that also reads requests with `input` in place of `messages`."""
+    """A `ChatCaller` that also reads `input` in place of `messages`, and Anthropic's blocks."""
 
     __slots__ = ()
 
-    def parse_request(self, data: bytes) -> CompletionRequest:
+    def read_body(self, data: bytes) -> Json:
         try:
-            return super().parse_request(data)
+            body = super().read_body(data)
         except BadRequest as error:
-            if (error.code, error.param) != _LACKS or b'"input"' not in data:
+            if (error.code, error.param) != _NO_MESSAGES or b'"input"' not in data:
                 raise
-        request = _RESPONSES.parse_request(data)
-        return super().parse_request(dump_request(_write(request)))
+            chat = _write_as_chat(_RESPONSES.parse_request(data))
+            body = super().read_body(dump_request(chat))
+        return write_blocks(body) if has_blocks(body) else body
 
 
-_LACKS: Final = ("missing_required_parameter", "messages")
-_RESPONSES: Final = ResponsesCaller()
-
-
-def _write(request: CompletionRequest) -> Json:
-    """Write a request as chat, with its functions and custom tools as they are declared."""
-    given, made = request.body, translate_request(request, _AS_CHAT)
-    tools = [one for one in get_list(given, "tools") if get_text(one, "type") in _KINDS]
-    made |= {"tools": tools} if tools else {}
-    made |= {name: given[name] for name in _SAME if given.get(name) is not None}
-    customs = name_customs(made)
-    for message in made["messages"]:
+def _write_as_chat(request: CompletionRequest) -> Json:
+    """Write a request of the Responses API as chat, with its functions and custom tools as they are declared."""
+    body, chat = request.body, translate_request(request, _AS_CHAT)
+    tools = [tool for tool in get_list(body, "tools") if get_text(tool, "type") in _TOOL_TYPES]
+    chat |= {"tools": tools} if tools else {}
+    chat |= {name: body[name] for name in _KEPT if body.get(name) is not None}
+    customs = name_customs(chat)
+    for message in chat["messages"]:
         for call in message.get("tool_calls", ()):
             if (name := call["function"]["name"]) in customs:
-                said = read_input(call.pop("function")["arguments"])
-                call |= {"type": "custom", "custom": {"name": name, "input": said}}
-    return made
-
-
-_KINDS: Final = ("function", "custom")
+                text = read_input(call.pop("function")["arguments"])
+                call |= {"type": "custom", "custom": {"name": name, "input": text}}
+    return chat

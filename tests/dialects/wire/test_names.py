@@ -19,9 +19,15 @@ from tests.dialects.test_requests import LEAST as BODIES
 from tests.support.formats import COUNTERS, EVERY_CALLER, EXCHANGES, SERVICES
 from tests.support.rows import each_row
 
-FIELDS: Final[dict[str, Fields]] = {
-    one.name: import_module(type(one).__module__).FIELDS for one in EVERY_CALLER
-}
+
+def find_fields(caller: Caller) -> Fields:
+    """Find the table in the module of a caller's class, or of the class that it derives from."""
+    modules = (vars(import_module(one.__module__)) for one in type(caller).__mro__)
+    found: Fields = next(one["FIELDS"] for one in modules if "FIELDS" in one)
+    return found
+
+
+FIELDS: Final = {one.name: find_fields(one) for one in EVERY_CALLER}
 LEAST: Final = {"transcripts": {}, **BODIES}
 
 
