@@ -21,6 +21,7 @@ from tests.support.process import GatewayProcess
 from tests.support.served import Served, open_served, start_served
 from tests.support.settings import load
 from tests.support.upstream import ScriptedUpstream, Wait
+from tests.support.waiting import until
 
 LARGE: Final = "vendor/large"
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], replies.usage(10, 5)))
@@ -64,8 +65,10 @@ async def test_a_gateway_hears_a_switch_and_keeps_it(tmp_path: Path) -> None:
         process.stop()
         process.start()
         assert await list_served(served, secret) == []
+        # The start serves before it has logged what is off.
+        off = "provider demo is off: switched off on "
+        await until(lambda: off in process.log, "the provider that is off")
         assert f"model {LARGE} is off: switched off on " in process.log
-        assert "provider demo is off: switched off on " in process.log
         await run(process, "provider", "on", "demo")
         assert await list_served(served, secret) == ["demo/echo"]
         await run(process, "model", "on", LARGE)
