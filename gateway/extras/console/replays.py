@@ -1,18 +1,26 @@
 """Replies to idempotent requests: the first reply is stored, and sent again for a repeated request.
 
-`run_once` of `routes` says which requests count as repeated.
+A request is repeated if it has the same caller, path, Idempotency-Key and body: see `routes.run_once`.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from gateway.extras.console.errors import ConsoleError
+from gateway.extras.signins.records import PERSON_MARK, SignIn
+from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
 from gateway.ledger.records import Conflict
 from gateway.ledger.sql.database import Part, read_script
 
+if TYPE_CHECKING:
+    from gateway.extras.console.routes import ConsoleRequest
+
 _SQL: Final = read_script(__file__)
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 
 class OtherRequest(Conflict):
@@ -37,6 +45,35 @@ class StoredReply:
 
     status: int
     reply: bytes
+
+
+def read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
+    """Return the identity of a request. Raises ConsoleError without a valid Idempotency-Key."""
+    key = request.http.headers.get(IDEMPOTENCY_KEY, "")
+    if not key:
+        raise ConsoleError(
+            400,
+            "idempotency_key_missing",
+            f"Send the header {IDEMPOTENCY_KEY} with a value of your own, so that a repeated request"
+            " does not move money again.",
+        )
+    if len(key) > MAX_IDEMPOTENCY_KEY_CHARS or not (key.isascii() and key.isprintable()):
+        raise ConsoleError(
+            400,
+            "invalid_field",
+            f"The header {IDEMPOTENCY_KEY} must be printable ASCII of at most"
+            f" {MAX_IDEMPOTENCY_KEY_CHARS} characters.",
+        )
+    body_hash = hashlib.sha256(request.body).digest()
+    # Two callers may choose the same key, so it counts for its caller and path alone.
+    caller = request.script.actor if request.script else _name_caller(request.own_session.signin)
+    return RepeatableRequest(caller, request.http.path, key, body_hash)
+
+
+def _name_caller(own: SignIn) -> str:
+    """Return the account's number, and behind it the person's name if there is one."""
+    number = str(own.account_id)
+    return f"{number}{PERSON_MARK}{own.person}" if own.person else number
 
 
 class ReplayBook(Part):

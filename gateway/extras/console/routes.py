@@ -11,7 +11,6 @@ stored in the same transaction as its effect, and a request with the same key an
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,19 +30,17 @@ from gateway.extras.console.errors import (
     signed_in_by_proxy,
 )
 from gateway.extras.console.fields import Fields, Query, read_id
-from gateway.extras.console.replays import OtherRequest, RepeatableRequest, ReplayBook, StoredReply
+from gateway.extras.console.replays import OtherRequest, ReplayBook, StoredReply, read_repeatable
 from gateway.extras.console.state import ConsoleState
 from gateway.extras.signins import signin
-from gateway.extras.signins.records import PERSON_MARK, SessionView, SignIn
+from gateway.extras.signins.records import SessionView
 from gateway.extras.signins.throttle import Cookie
 from gateway.ledger import records
-from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
 from gateway.ledger.sql.books import Books
 
 T = TypeVar("T")
 
 API_PREFIX: Final = "/console/api"
-IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 REPLAYED: Final = {"Idempotent-Replay": "true"}
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
@@ -239,7 +236,7 @@ async def run_once(
     function: BooksHandler, shown_once: str | None, request: ConsoleRequest
 ) -> Answer:
     """Run `function` in the books' thread at most once per caller, path and Idempotency-Key."""
-    repeatable = _read_repeatable(request)
+    repeatable = read_repeatable(request)
     fresh: list[Answer] = []  # what `do` answered, if it ran; the books have what may be repeated
 
     def do(books: Books) -> StoredReply:
@@ -265,34 +262,6 @@ async def run_once(
         more = orjson.loads(kept.reply)
         raise ConsoleError(409, "already_done", shown_once.format(**more), more=more)
     return Answer(kept.reply, kept.status, headers=REPLAYED)
-
-
-def _name_caller(own: SignIn) -> str:
-    """Return the account's number, and behind it the person's name if there is one."""
-    number = str(own.account_id)
-    return f"{number}{PERSON_MARK}{own.person}" if own.person else number
-
-
-def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
-    key = request.http.headers.get(IDEMPOTENCY_KEY, "")
-    if not key:
-        raise ConsoleError(
-            400,
-            "idempotency_key_missing",
-            f"Send the header {IDEMPOTENCY_KEY} with a value of your own, so that a repeated request"
-            " does not move money again.",
-        )
-    if len(key) > MAX_IDEMPOTENCY_KEY_CHARS or not (key.isascii() and key.isprintable()):
-        raise ConsoleError(
-            400,
-            "invalid_field",
-            f"The header {IDEMPOTENCY_KEY} must be printable ASCII of at most"
-            f" {MAX_IDEMPOTENCY_KEY_CHARS} characters.",
-        )
-    body_hash = hashlib.sha256(request.body).digest()
-    # Two callers may choose the same key, so it counts for its caller and path alone.
-    caller = request.script.actor if request.script else _name_caller(request.own_session.signin)
-    return RepeatableRequest(caller, request.http.path, key, body_hash)
 
 
 def find_local(request: web.Request) -> tuple[str, int] | None:
