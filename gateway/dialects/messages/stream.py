@@ -162,8 +162,6 @@ _TEXT_KEYS: Final = {
 }  # fmt: skip
 """The key of a delta's text, by its type."""
 _TEXTS: Final = frozenset(_TEXT_KEYS.values())
-
-
 STOP: Final = render_event({"type": "message_stop"})
 
 

@@ -237,11 +237,9 @@ class Target:
     """Fields and tools that callers may use although they have no price: see `BILLED_NAMES`."""
     unit: InputUnit = "token"
     provider_tag: str = ""
-    """A tag for content that only this provider can read, such as encrypted reasoning: see
-    `tag_provider`."""
+    """A tag for what only this provider can read, such as encrypted reasoning: see `tag_provider`."""
     is_pivot: bool = False
-    """The request will be translated again, so it may have fields that no provider of its dialect
-    accepts."""
+    """The request is translated again, so it may have fields that no provider of its dialect accepts."""
 
 
 @dataclass(slots=True)

@@ -31,8 +31,6 @@ _TRIES: Final = 3
 """Tries to lock: other programs may be looking, by `is_served`."""
 _RETRY_SECONDS: Final = 0.01
 """The pause between two tries; to look takes microseconds."""
-
-
 TICK_NS: Final = 20_000_000
 """Nanoseconds, twice the longest tick of a system: changes within one tick have the same time."""
 
@@ -55,10 +53,9 @@ class FileWatch:
     def check(self, *, is_brief: bool = False) -> None:
         """Raise FilesLost if the names have other files now, or a gateway serves from others.
 
-        The whole check takes 100 µs, and the writer would spend a quarter of its time on it. So it
-        is only made when a glance, which takes 10, shows something new: another file under a name, or
-        another mark. A brief check does not even glance unless a name in the folder was made, removed
-        or changed.
+        The whole check takes 100 µs, a quarter of the writer's time. So it is only made when a glance,
+        which takes 10, shows something new: another file under a name, or another mark. A brief check does
+        not even glance unless a name in the folder was made, removed or changed.
         """
         still = self._look_at_folders()
         if is_brief and still is not None and still == self._still:
@@ -124,11 +121,9 @@ def marked(lock: int, path: Path) -> Iterator[None]:
     in between its files stay the same. Raises LedgerError.
     """
     try:
-        os.pwrite(
-            lock,
-            " ".join((f"{os.getpid()}:{_read_start(os.getpid())}", *_identify_all(path))).encode(),
-            0,
-        )
+        pid = os.getpid()
+        mark = " ".join((f"{pid}:{_read_start(pid)}", *_identify_all(path)))
+        os.pwrite(lock, mark.encode(), 0)
     except OSError as error:
         raise explain(_add(path, ".lock"), error) from error
     try:
