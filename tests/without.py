@@ -2,7 +2,7 @@
 
 Without names it prints groups, a line each, so that for any two extras some group has the first one and
 lacks the second, unless it needs that: whatever an extra uses without saying so is then missed once. Ten
-groups do for 36 extras.
+groups do for all.
 """
 
 import math

@@ -99,7 +99,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             price, None, what="the price of a million output tokens; needed where it makes some"
         ),
         "minute": Setting(
-            price, None, what="of a minute of audio to transcribe, in place of `input`"
+            price, None, what="the price of a minute of audio to transcribe, in place of `input`"
         ),
         **dict.fromkeys(("request", "search_unit", "web_search", *MEDIA), _maybe_price),
         "reported": Setting(read.factor(MAX_FACTOR), None),

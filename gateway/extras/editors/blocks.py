@@ -76,7 +76,7 @@ def _write_message(message: Field) -> list[Json]:
                 pass  # only its vendor can read it, in its own API
             case part:
                 parts.append(_write_part(part))
-    if results and not parts:
+    if results and not (parts or calls):
         return results
     rest = {**fields, "content": parts or (None if calls else "")}
     return [*results, {**rest, "tool_calls": calls} if calls else rest]
