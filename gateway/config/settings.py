@@ -29,7 +29,7 @@ price = read.nano_units(MAX_PRICE)
 _maybe_price = Setting(price, None)
 _rule_price = Setting(
     read.untyped,
-    what="as the model's own; fees, media and a factor that it leaves out are the model's",
+    what="written like the model's own; fees, prices of media and a factor that it leaves out are the model's",
 )
 read_tool_price = read.nano_units(MAX_TOOL_PRICE)
 
