@@ -16,7 +16,7 @@ from multidict import MultiMapping
 
 from gateway.api.billing import Bill, open_bill
 from gateway.api.bodies import run_large
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.state import Gateway
 from gateway.base import errors, usage
@@ -50,7 +50,7 @@ class Prepared:
 class Completion:
     """One admitted request and everything that serving it needs."""
 
-    call: Call
+    call: KeyedCall
     request: CompletionRequest
     model: Model
     candidates: Sequence[Candidate]
@@ -68,7 +68,6 @@ class Completion:
 
     def find_affinity(self) -> str:
         """Cache-affinity key: the caller's conversation id, or else the id of its key."""
-        assert self.call.key is not None
         named = self.request.body.get("prompt_cache_key")
         return named[:AFFINITY_CHARS] if isinstance(named, str) and named else self.call.key.id
 
@@ -89,7 +88,7 @@ class Completion:
         return first
 
 
-async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Completion:
+async def admit(http: web.Request, call: KeyedCall, request: CompletionRequest) -> Completion:
     """Check that a request can be sent, and take its hold.
 
     Raises InvalidKey, AccountSuspended, UnknownModel, ModelNotAllowed, BadRequest, and what
@@ -108,7 +107,6 @@ async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Co
     candidates, first = await run_large(call, choose) if request.is_large else choose()
     # The hold's row names a provider. The charge's row names the one that served.
     call.provider = candidates[0].provider.name
-    assert call.key is not None
     # The key is checked again: the body may have taken minutes to arrive.
     now_ms = gateway.ledger.clock() if call.waited_seconds else call.started_ms
     key = check_standing(call.key, now_ms)
@@ -117,10 +115,9 @@ async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Co
     return Completion(call, request, model, candidates, first, http.headers, bill)
 
 
-async def find_model(call: Call, model_id: str, kind: str = DEFAULT_KIND) -> Model:
+async def find_model(call: KeyedCall, model_id: str, kind: str = DEFAULT_KIND) -> Model:
     """Find the model that a request names. Raises UnknownModel, ModelNotAllowed, BadRequest."""
     gateway, key = call.gateway, call.key
-    assert key is not None
     model = gateway.routes.find_model(model_id)
     if model is not None and model.kind == kind and key.allows(model.id):
         return model
@@ -159,7 +156,7 @@ def pick_headers(headers: MultiMapping[str], names: Iterable[str]) -> dict[str, 
 
 
 def _choose_writable(
-    call: Call, request: CompletionRequest, model: Model, candidates: Sequence[Candidate]
+    call: KeyedCall, request: CompletionRequest, model: Model, candidates: Sequence[Candidate]
 ) -> tuple[Sequence[Candidate], Prepared]:
     """Return the routes from the first that can carry the request on, and the request written for it.
 

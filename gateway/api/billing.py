@@ -18,7 +18,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.api.lifecycle import Owed, Verdict
 from gateway.base import usage
 from gateway.base.errors import BadRequest, BudgetSpent, GatewayError, InternalError
@@ -38,11 +38,9 @@ TOO_DEAR: Final = (
 
 
 def open_bill(
-    call: Call, request: CompletionRequest, model: Model, expected: usage.Expected
+    call: KeyedCall, request: CompletionRequest, model: Model, expected: usage.Expected
 ) -> Bill:
     """Take the hold. Raises BadRequest, RateLimited (tokens), then what `ServingLedger.hold` raises."""
-    assert call.key is not None
-    assert call.rates is not None
     rates, billing = call.rates, call.gateway.config.billing
     most = expected.limits.estimated_output
     likely = min(billing.hold_output_tokens * request.n, most)
@@ -78,9 +76,8 @@ def open_bill(
     return Bill(call, model, hold, charge)
 
 
-def _undo(call: Call, admission: Admission, error: Exception, budget: Budget | None) -> None:
+def _undo(call: KeyedCall, admission: Admission, error: Exception, budget: Budget | None) -> None:
     """Undo the counts of a request that got no hold. Raises BudgetSpent with the currency's name."""
-    assert call.rates is not None
     call.rates.correct_tokens(admission.expected_tokens, 0)
     call.balance_nano = None
     if isinstance(error, BudgetSpent) and budget is not None:
@@ -92,7 +89,7 @@ def _undo(call: Call, admission: Admission, error: Exception, budget: Budget | N
 class Bill:
     """The hold of one admitted request, and its settlement."""
 
-    _call: Call
+    _call: KeyedCall
     _model: Model
     _hold: Hold
     _expected: Charge
@@ -151,7 +148,6 @@ class Bill:
         # The ledger keeps the first settlement only, so the log line must show that one.
         if call.settlement is None:
             call.settlement = settlement
-            assert call.rates is not None
             call.rates.correct_tokens(admission.expected_tokens, settlement.tokens.total)
         settled = ledger.settle(self._hold, settlement)
         # Voids are not waited for: no byte of the reply depends on their commit.

@@ -21,7 +21,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.base import errors
 from gateway.base.deadlines import limit_seconds
 from gateway.base.turns import Result, find_turns
@@ -40,7 +40,7 @@ FRAMING_SECONDS: Final = 1.0
 does not tell the body, so the caller gets its 400 this late."""
 
 
-async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize) -> bytes:
+async def read_body(http: web.Request, call: KeyedCall, max_bytes: int = sys.maxsize) -> bytes:
     """Read the whole body, of at most `max_body_mb` and `max_bytes`.
 
     Raises UnsupportedMediaType, BodyTooLarge, Overloaded, RateLimited, BodyTimeout or BadRequest.
@@ -73,7 +73,7 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
 
 
 async def read_pieces(
-    http: web.Request, call: Call, most: int, take: Callable[[bytes], Awaitable[None] | None]
+    http: web.Request, call: KeyedCall, most: int, take: Callable[[bytes], Awaitable[None] | None]
 ) -> int:
     """Hand over a body of at most `most` bytes as it arrives; return its size.
 
@@ -162,16 +162,12 @@ def is_large(size: int, values: int) -> bool:
     return size > LOOP_BYTES or values > LOOP_VALUES
 
 
-async def run_large(call: Call, function: Callable[[], Result]) -> Result:
+async def run_large(call: KeyedCall, function: Callable[[], Result]) -> Result:
     """Call a function in the thread for large JSON, when the account's turn comes."""
-    return await call.gateway.large_bodies.run(function, _find_owner(call))
+    return await call.gateway.large_bodies.run(function, call.key.account.id)
 
 
-def _find_owner(call: Call) -> int | None:
-    return None if call.key is None else call.key.account.id
-
-
-async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
+async def parse(call: KeyedCall, dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request; a large one in the thread, to delay no other. Raises BodyTooLarge, BadRequest."""
     size = len(body)
     may_be_long = size > LOOP_VALUES  # each value takes a byte at least
@@ -180,7 +176,7 @@ async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
         request = await run_large(call, partial(parse_large, dialect, body))
     else:
         if may_be_long:
-            await find_turns().wait(_find_owner(call))
+            await find_turns().wait(call.key.account.id)
         request = dialect.parse_request(body)
     request.size = size
     return request
@@ -218,17 +214,16 @@ class Share:
     """The bytes that the requests and replies of one account take in memory."""
 
     buffered_bytes: int = 0
-    ahead: Call | None = None
+    ahead: KeyedCall | None = None
     """The request whose reply is read to its end although the share is full."""
 
 
-def count_body(call: Call, size: int) -> None:
+def count_body(call: KeyedCall, size: int) -> None:
     """Reserve room for received bytes until their request ends.
 
     Raises Overloaded when memory is full, and RateLimited when the account has used its share. The only
     request in flight always has room, or a body within its limit could never be served.
     """
-    assert call.key is not None
     gateway, share = call.gateway, call.gateway.shares.get(call.key.account.id)
     own = size if share is None else share.buffered_bytes + size
     budget = gateway.config.server.max_bodies_mb << 20
@@ -256,16 +251,15 @@ def check_share(budget: int, used: int, own: int, mine: int, *, accounts: int, w
         )
 
 
-def count_reply(call: Call, size: int) -> bool:
+def count_reply(call: KeyedCall, size: int) -> bool:
     """Set the bytes counted for the reply to `size`; return `may_read`."""
     count_bytes(call, size - call.reply_bytes)
     call.reply_bytes = size
     return may_read(call)
 
 
-def may_read(call: Call) -> bool:
+def may_read(call: KeyedCall) -> bool:
     """Return whether more of the reply may be read: its account has room, or it is the reply `ahead`."""
-    assert call.key is not None
     gateway, share = call.gateway, call.gateway.shares.get(call.key.account.id)
     budget = gateway.config.server.max_bodies_mb << 20
     limit = _find_limit(budget, gateway.buffered_bytes, len(gateway.shares))
@@ -276,9 +270,8 @@ def may_read(call: Call) -> bool:
     return share.ahead is call
 
 
-def count_bytes(call: Call, size: int) -> None:
+def count_bytes(call: KeyedCall, size: int) -> None:
     """Add bytes of a request or its reply to those in memory; a negative size gives room back."""
-    assert call.key is not None
     gateway, account = call.gateway, call.key.account.id
     share = gateway.shares.get(account)
     if share is None:

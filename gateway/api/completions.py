@@ -27,7 +27,7 @@ from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, parse, read_body
 from gateway.api.delivery import Delivery
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamReply, StreamSink, drain
 from gateway.base.errors import (
     STOPPED,
@@ -45,7 +45,9 @@ from gateway.upstream.routing import Candidate, try_routes
 
 
 async def serve_completion(
-    http: web.Request, call: Call, read: Callable[[web.Request, Call], Awaitable[bytes]] = read_body
+    http: web.Request,
+    call: KeyedCall,
+    read: Callable[[web.Request, KeyedCall], Awaitable[bytes]] = read_body,
 ) -> web.StreamResponse:
     """Serve a completion. Surfaces differ only in the caller's dialect and in how the body is read."""
     # The body gets no variable: a name would keep it in memory until the reply has left.

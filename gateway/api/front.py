@@ -119,6 +119,14 @@ class Call:
             listener(self, status)
 
 
+class KeyedCall(Call):
+    """A request whose key and rates are known: `authorize` has set them. Only the type is another."""
+
+    __slots__ = ()
+    key: Key
+    rates: Rates
+
+
 def make_headers(call: Call) -> Mapping[str, str]:
     """Make the headers that every reply to this request carries."""
     headers = call.dialect.reply_headers(call.request_id)
@@ -139,6 +147,8 @@ def find_code(error: errors.GatewayError) -> str:
 
 Handler = Callable[[web.Request, Call], Awaitable[web.StreamResponse]]
 """A handler within the front."""
+KeyHandler = Callable[[web.Request, KeyedCall], Awaitable[web.StreamResponse]]
+"""A handler within `require_key`."""
 
 
 def make_front(

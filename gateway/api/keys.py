@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Final
+from typing import Final, cast
 
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import PacedConnection
 from gateway.api.bodies import count_bytes
-from gateway.api.front import Call, Handler
-from gateway.api.limits import Rates
+from gateway.api.front import Call, Handler, KeyedCall, KeyHandler
 from gateway.api.state import Gateway
 from gateway.base import ids
 from gateway.base.deadlines import limit_seconds
@@ -40,7 +39,7 @@ OUTDATED: Final = (InvalidKey, AccountSuspended, RateLimited, InsufficientBalanc
 """Refusals that may be outdated: another process may just have committed a change."""
 
 
-def require_key(handler: Handler, *, for_money: bool) -> Handler:
+def require_key(handler: KeyHandler, *, for_money: bool) -> Handler:
     """Wrap a handler so that it serves only callers with a usable key, and count requests in flight.
 
     `for_money`: requests are charged, so they need a balance and a ledger that can be written.
@@ -49,20 +48,19 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
     async def serve(http: web.Request, call: Call) -> web.StreamResponse:
         secret = read_key(http)
         try:
-            rates = authorize(call, secret, call.started, for_money=for_money)
+            keyed = authorize(call, secret, call.started, for_money=for_money)
         except OUTDATED:
-            rates = await _authorize_again(call, secret, for_money=for_money)
+            keyed = await _authorize_again(call, secret, for_money=for_money)
         gateway = call.gateway
-        assert call.key is not None
-        note_known(http, call.key.account.id)
+        note_known(http, keyed.key.account.id)
         gateway.in_flight += 1
         try:
-            return await handler(http, call)
+            return await handler(http, keyed)
         finally:
             gateway.in_flight -= 1
             if call.buffered_bytes:
-                count_bytes(call, -call.buffered_bytes)
-            rates.release()
+                count_bytes(keyed, -call.buffered_bytes)
+            keyed.rates.release()
 
     return serve
 
@@ -78,7 +76,7 @@ def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
         connection.owner = connection.owner if account_id is None else account_id
 
 
-def authorize(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
+def authorize(call: Call, secret: str, now: float, *, for_money: bool) -> KeyedCall:
     """Find the key of a request, make all checks that need no body, and count the request.
 
     Raises InvalidKey, AccountSuspended, Overloaded, LedgerUnavailable, RateLimited or
@@ -101,10 +99,10 @@ def authorize(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     if for_money:
         check_balance(call, key, call.started_ms)  # before the body is read; the hold checks again
     rates.admit()
-    return rates
+    return cast("KeyedCall", call)
 
 
-async def _authorize_again(call: Call, secret: str, *, for_money: bool) -> Rates:
+async def _authorize_again(call: Call, secret: str, *, for_money: bool) -> KeyedCall:
     """Try again with changes committed just now, such as a key, a credit or a higher limit."""
     gateway = call.gateway
     # Our keys include a checksum, so made-up ones do not make the ledger look for changes. A key of

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import orjson
 from aiohttp import hdrs, web
 
 from gateway.api.admission import find_problem
 from gateway.api.completions import serve_completion
-from gateway.api.front import Call, Handler, make_front
+from gateway.api.front import Call, Handler, KeyedCall, KeyHandler, make_front
 from gateway.api.keys import require_key
 from gateway.api.limits import find_limits
 from gateway.api.paths import refuse_method, refuse_path
@@ -57,7 +57,8 @@ class Endpoint:
     method: Literal["DELETE", "GET", "HEAD", "POST"]
     path: str
     access: Access
-    handler: Handler
+    handler: KeyHandler
+    """An "open" one takes a `Call` without a key."""
     callers: tuple[Caller, ...]
 
     @property
@@ -68,7 +69,7 @@ class Endpoint:
     def wrap(self) -> Handler:
         """Wrap the handler in the check of the caller that the route needs."""
         if self.access == "open":
-            return self.handler
+            return cast("Handler", self.handler)
         return require_key(self.handler, for_money=self.access == "charged")
 
 
@@ -143,24 +144,20 @@ def reply_json(body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -
     return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
 
 
-async def list_models(http: web.Request, call: Call) -> web.Response:
+async def list_models(http: web.Request, call: KeyedCall) -> web.Response:
     """Reply with the models that the key and its account may use."""
-    models = [_describe(one) for one in call.gateway.routes.models.values() if _may_use(call, one)]
+    routes, key = call.gateway.routes, call.key
+    models = [_describe(one) for one in routes.models.values() if key.allows(one.id)]
     query = {name: http.query.getall(name) for name in http.query}
     return reply_json(orjson.dumps(call.dialect.list_models(models, query)))
 
 
-async def retrieve_model(http: web.Request, call: Call) -> web.Response:
+async def retrieve_model(http: web.Request, call: KeyedCall) -> web.Response:
     wanted = http.match_info["model"]
     model = call.gateway.routes.find_model(wanted)
-    if model is None or not _may_use(call, model):
-        assert call.key is not None
+    if model is None or not call.key.allows(model.id):
         raise ModelNotFound(wanted, find_problem(call.gateway, call.key, wanted))
     return reply_json(orjson.dumps(call.dialect.show_model(replace(_describe(model), id=wanted))))
-
-
-def _may_use(call: Call, model: Model) -> bool:
-    return call.key is None or call.key.allows(model.id)
 
 
 def _describe(model: Model) -> ListedModel:
@@ -174,8 +171,7 @@ def _describe(model: Model) -> ListedModel:
     )
 
 
-async def show_key(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
-    assert call.key is not None
+async def show_key(http: web.Request, call: KeyedCall) -> web.Response:  # noqa: ARG001 - a handler
     spent = await call.gateway.ledger.read_spent(call.key, call.started_ms // DAY_MS)
     body = describe_own_key(call.key, spent, call.gateway.config, call.started_ms)
     return reply_json(orjson.dumps(body))
@@ -226,9 +222,8 @@ def _describe_terms(terms: Terms, defaults: Limits) -> dict[str, object]:
     }
 
 
-async def show_receipt(http: web.Request, call: Call) -> web.Response:
+async def show_receipt(http: web.Request, call: KeyedCall) -> web.Response:
     gateway, key = call.gateway, call.key
-    assert key is not None
     request_id = http.match_info["request_id"]
     is_id = is_request_id(request_id)
     receipt = await gateway.ledger.read_receipt(request_id) if is_id else None

@@ -22,7 +22,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.bodies import SMALL_BYTES, count_bytes, count_reply
-from gateway.api.front import Call, make_headers
+from gateway.api.front import Call, KeyedCall, make_headers
 from gateway.base.deadlines import Clock
 from gateway.base.errors import GatewayError, drop_frames
 from gateway.base.turns import spawn
@@ -291,7 +291,7 @@ class JsonReply(web.StreamResponse):
     transport's buffer, which has no bound.
     """
 
-    def __init__(self, call: Call, body: bytes, headers: dict[str, str]) -> None:
+    def __init__(self, call: KeyedCall, body: bytes, headers: dict[str, str]) -> None:
         super().__init__(headers=headers)
         self._call = call
         self._json = body

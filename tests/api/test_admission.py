@@ -124,7 +124,8 @@ async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
     _, second, third = candidates = line_up("a", "no-b", "c")
     prepared = Prepared(b"written before", cast("Any", None))
     nothing, threads = cast("Any", None), Threads()
-    call = make_call(gateway=SimpleNamespace(large_bodies=threads))
+    key = Key("k", Account(1, "a", False, 5), KeyTerms(), Line("k"))
+    call = make_call(gateway=SimpleNamespace(large_bodies=threads), key=key)
     work = Completion(
         call, replace(REQUEST, is_large=True), MODEL, candidates, prepared, CIMultiDict(), nothing
     )

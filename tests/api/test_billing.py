@@ -12,7 +12,7 @@ import pytest
 
 from gateway.api.admission import expect_usage
 from gateway.api.billing import Bill, open_bill
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Bucket, Rates
 from gateway.base.errors import BalanceHeld, InsufficientBalance, RateLimited
@@ -128,7 +128,7 @@ class Desk:
     """A ledger with one key, and the bill of one request."""
 
     ledger: ServingLedger
-    call: Call
+    call: KeyedCall
     place: Place
     held_nano: int = 0
     """The amount of the last hold when it was taken."""
@@ -152,7 +152,6 @@ class Desk:
     @property
     def tokens_left(self) -> float:
         """How many tokens the key may use at this moment."""
-        assert self.call.rates is not None
         assert self.call.rates.tokens is not None
         return self.call.rates.tokens.level
 
@@ -208,7 +207,6 @@ async def test_a_hold_that_is_not_confirmed_gives_its_tokens_back(
 
 
 async def test_without_tokens_there_is_no_hold(desk: Desk) -> None:
-    assert desk.call.rates is not None
     desk.call.rates.take_tokens(TOKENS_PER_MINUTE, NOW)
     with pytest.raises(RateLimited):
         desk.take()

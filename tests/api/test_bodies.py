@@ -26,6 +26,7 @@ from gateway.dialects.wire.bounds import (
     count_elements,
 )
 from tests.api.scene import set_stage
+from tests.api.test_shares import make_call
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request, send_before_reading
 from tests.support.config import MAX_BODY_MB, Kind
@@ -238,7 +239,7 @@ def test_the_place_depends_on_bytes_and_values(mark: bytes) -> None:
 
 async def test_bodies_that_came_together_are_parsed_in_turn() -> None:
     """Short ones are all parsed at once: waiting would take longer."""
-    parsed, call = list[bytes](), cast("Any", SimpleNamespace(key=None))
+    parsed, call = list[bytes](), make_call(cast("Any", None), 1)
 
     def parse_request(body: bytes) -> SimpleNamespace:
         time.sleep(TURN_SECONDS)

@@ -22,7 +22,7 @@ import orjson
 
 from gateway.api.admission import expect_usage
 from gateway.api.billing import Bill, open_bill
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
 from gateway.base.errors import BalanceHeld, InsufficientBalance
@@ -71,7 +71,7 @@ class MemoryLedger:
 @dataclass(slots=True)
 class InFlight:
     bill: Bill
-    call: Call
+    call: KeyedCall
     model: Model
     request: CompletionRequest
     input_tokens: int

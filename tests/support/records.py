@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Final
 
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.base.money import Tokens
 from gateway.config.records import Provider
 from tests.support.formats import CALLERS
@@ -42,7 +42,7 @@ def make_provider(**changes: Any) -> Provider:
 
 def make_call(
     dialect: str = "chat", *, gateway: Any = None, started: float = 0.0, **facts: Any
-) -> Call:
+) -> KeyedCall:
     """Make the record of a request, `req_1`; `gateway` is the part of one that is used.
 
     With an `outcome` it is settled.
@@ -52,4 +52,4 @@ def make_call(
         end = {"tokens": Tokens(), "cost_nano": 0, "estimated": False}
         end |= {name: facts.pop(name) for name in ("outcome", *end) if name in facts}
         facts["settlement"] = SimpleNamespace(**end)
-    return Call(gateway, dialect=CALLERS[dialect], started=started, **facts)
+    return KeyedCall(gateway, dialect=CALLERS[dialect], started=started, **facts)

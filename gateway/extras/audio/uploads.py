@@ -26,7 +26,7 @@ from aiohttp import hdrs, web
 from gateway.api.admission import find_model
 from gateway.api.bodies import check_encoding, check_share, count_body, read_pieces, run_large
 from gateway.api.completions import serve_completion
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.base.errors import Overloaded
 from gateway.base.usage import TOKENS_PER_SECOND
 from gateway.dialects.wire.records import CompletionRequest, Inputs, InputUnit
@@ -72,9 +72,8 @@ class Disk:
         self.thread.shutdown(wait=False)
 
 
-async def serve_form(disk: Disk, http: web.Request, call: Call) -> web.StreamResponse:
+async def serve_form(disk: Disk, http: web.Request, call: KeyedCall) -> web.StreamResponse:
     """Serve a request whose body is a form, and keep its file until the reply has left."""
-    assert call.key is not None
     config = call.gateway.config
     most_bytes = config.find(Server).max_uploads_mb << 20
     kept = KeptFile(config.storage.path.parent, disk, call.key.account.id, most_bytes)
@@ -84,7 +83,7 @@ async def serve_form(disk: Disk, http: web.Request, call: Call) -> web.StreamRes
         kept.close()
 
 
-async def read_form(kept: KeptFile, http: web.Request, call: Call) -> bytes:
+async def read_form(kept: KeptFile, http: web.Request, call: KeyedCall) -> bytes:
     """Read the form; its file is the call's `upload`. Return its fields as JSON.
 
     Raises as `read_body` and, as soon as the form names its model, as `find_model`. A file that comes before

@@ -14,7 +14,7 @@ from multidict import MultiMapping
 
 from gateway.api.admission import estimate_input, find_model, pick_headers
 from gateway.api.bodies import parse, read_body, run_large
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.api.routes import Endpoint, reply_json
 from gateway.base.deadlines import Ticker
 from gateway.base.errors import GatewayError, OutOfResources, Overloaded, RateLimited, UpstreamError
@@ -79,14 +79,13 @@ def start() -> Started:
     return Started(endpoints=counts, offers=(Counting(),))
 
 
-def admit_count(call: Call) -> AbstractContextManager[None]:
+def admit_count(call: KeyedCall) -> AbstractContextManager[None]:
     """Count a request while it is in flight. Raises RateLimited, Overloaded."""
-    assert call.key is not None
     (counting,) = call.gateway.find_offers(Counting)
     return counting.admit(call.key.account.id)
 
 
-async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web.Response:
+async def count_tokens(counter: CountPath, http: web.Request, call: KeyedCall) -> web.Response:
     """Reply with the provider's count of a request's tokens.
 
     If no provider that can count serves the model, reply with an estimate.
@@ -98,7 +97,7 @@ async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web
 
 
 async def count_request(
-    counter: CountPath, http: web.Request, call: Call, request: CompletionRequest
+    counter: CountPath, http: web.Request, call: KeyedCall, request: CompletionRequest
 ) -> web.Response:
     """Reply with the count of a request that was read."""
     gateway, exchange = call.gateway, counter.exchange
@@ -118,7 +117,7 @@ async def count_request(
 
 
 async def _ask(
-    call: Call,
+    call: KeyedCall,
     counter: CountPath,
     headers: MultiMapping[str],
     candidates: Sequence[Candidate],

@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.api.routes import Endpoint
 from gateway.base.money import format_amount
 from gateway.dialects.chat.dialect import ChatCaller
@@ -34,8 +34,7 @@ def start() -> Started:
     )
 
 
-async def show_subscription(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
-    assert call.key is not None
+async def show_subscription(http: web.Request, call: KeyedCall) -> web.Response:  # noqa: ARG001 - a handler
     key, left_nano = call.key, find_left_nano(call.key, call.started_ms)
     limit = _number(left_nano + key.spent_nano)
     return _reply(
@@ -50,8 +49,7 @@ async def show_subscription(http: web.Request, call: Call) -> web.Response:  # n
     )
 
 
-async def show_usage(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
-    assert call.key is not None
+async def show_usage(http: web.Request, call: KeyedCall) -> web.Response:  # noqa: ARG001 - a handler
     # Dates are ignored, as in one-api: the usage is everything that the key ever spent.
     return _reply({"object": "list", "total_usage": _number(call.key.spent_nano * CENTS)})
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.api.front import Call, find_code
+from gateway.api.front import Call, KeyedCall, find_code
 from gateway.api.routes import Endpoint, reply_json, show_receipt
 from gateway.api.state import Gateway
 from gateway.base.errors import (
@@ -96,9 +96,8 @@ def _note_upstream_call(
 def _note_latency(observer: Observer, call: Call, status: int) -> None:  # noqa: ARG001 - a listener
     """Count the duration of a complete reply."""
     end = call.settlement
-    if end is None or end.outcome != "complete" or end.first_byte_ms is None:
+    if call.key is None or end is None or end.outcome != "complete" or end.first_byte_ms is None:
         return
-    assert call.key is not None
     observer.note_latency(
         call.key.account.id,
         call.provider,
@@ -128,7 +127,7 @@ def _describe_failure(call: Call, candidate: Candidate, error: GatewayError) -> 
     )
 
 
-async def _find_receipt(http: web.Request, call: Call) -> web.Response:
+async def _find_receipt(http: web.Request, call: KeyedCall) -> web.Response:
     """Answer with a receipt, or with the refusal of a request that has none."""
     try:
         return await show_receipt(http, call)
@@ -140,9 +139,8 @@ async def _find_receipt(http: web.Request, call: Call) -> web.Response:
         raise NotFound(f"{str(unknown).rstrip('.')}, {known}") from None
 
 
-async def _find_refused(call: Call, request_id: str) -> dict[str, object]:
+async def _find_refused(call: KeyedCall, request_id: str) -> dict[str, object]:
     """Return the JSON of a request that was refused to the same key, or nothing."""
-    assert call.key is not None
     wanted = {"id": request_id, "key": call.key.id}
     names = ("request_id", "state", "at", "code", "model")
     for id_, at_ms, code, model in await call.gateway.ledger.fetch(REFUSED, wanted):

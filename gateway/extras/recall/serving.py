@@ -26,7 +26,7 @@ from aiohttp import web
 from gateway.api.admission import admit
 from gateway.api.bodies import PARSED_FACTOR, count_body, is_large, parse, read_body, run_large
 from gateway.api.completions import send_reply, serve_completion
-from gateway.api.front import Call
+from gateway.api.front import KeyedCall
 from gateway.api.paths import explain_path
 from gateway.api.routes import Endpoint
 from gateway.api.state import Gateway
@@ -74,7 +74,7 @@ class Recall:
     _timer: asyncio.TimerHandle | None = None
     """Drops responses that are too old. It is set while any response is kept."""
 
-    async def create(self, http: web.Request, call: Call) -> web.StreamResponse:
+    async def create(self, http: web.Request, call: KeyedCall) -> web.StreamResponse:
         """Serve a completion. It may refer to kept responses, and may be kept itself."""
         if not self.shelves.settings.is_on:
             return await serve_completion(http, call)
@@ -90,7 +90,7 @@ class Recall:
             completion.keep = partial(self._keep, call, request, whole.inputs)
         return await send_reply(http, completion)
 
-    async def count(self, http: web.Request, call: Call) -> web.StreamResponse:
+    async def count(self, http: web.Request, call: KeyedCall) -> web.StreamResponse:
         """Count the tokens of a request, which may refer to kept responses."""
         if not self.shelves.settings.is_on:
             return await count_tokens(COUNTER, http, call)
@@ -100,7 +100,7 @@ class Recall:
             with texts.renumber(whole.before):
                 return await count_request(COUNTER, http, call, whole.request)
 
-    async def compact(self, http: web.Request, call: Call) -> web.StreamResponse:
+    async def compact(self, http: web.Request, call: KeyedCall) -> web.StreamResponse:
         """Serve a conversation in a shorter form. It may refer to kept responses. The reply is not kept."""
         request, before = await self._read_asking(call, await read_body(http, call))
         with texts.renumber(before):
@@ -109,7 +109,7 @@ class Recall:
         completion.edit = partial(compact_reply, users, name)
         return await send_reply(http, completion)
 
-    async def _read_asking(self, call: Call, data: bytes) -> tuple[CompletionRequest, int]:
+    async def _read_asking(self, call: KeyedCall, data: bytes) -> tuple[CompletionRequest, int]:
         """Read the request to compact a conversation. Return it with the number of kept items in it."""
         write = partial(write_asking, data)
         if is_large(len(data), 0):
@@ -122,7 +122,7 @@ class Recall:
         whole = await self._read(call, asking)
         return whole.request, whole.before
 
-    async def _read(self, call: Call, data: bytes, max_bytes: int = sys.maxsize) -> Whole:
+    async def _read(self, call: KeyedCall, data: bytes, max_bytes: int = sys.maxsize) -> Whole:
         """Read a request; write it anew if it refers to kept content. Raises as `read_body` and `parse`."""
         request = await parse(call, self.caller, data)
         body = request.body
@@ -137,13 +137,13 @@ class Recall:
         return Whole(request, inputs, len(before), previous, is_kept)
 
     def _find_inputs(
-        self, call: Call, previous: str | None, given: list[Json]
+        self, call: KeyedCall, previous: str | None, given: list[Json]
     ) -> tuple[list[Text], list[Text | Json]]:
         """Return the items of the continued conversation, and the caller's items with references resolved.
 
         Raises BadRequest for a response or an item that is not kept.
         """
-        account, now = _find_account(call), asyncio.get_running_loop().time()
+        account, now = call.key.account.id, asyncio.get_running_loop().time()
         before: list[Text] = []
         if previous is not None:
             kept = self.shelves.find(account, previous, now)
@@ -174,7 +174,7 @@ class Recall:
         )
 
     async def _read_full(
-        self, call: Call, body: Json, inputs: list[Text | Json], max_bytes: int
+        self, call: KeyedCall, body: Json, inputs: list[Text | Json], max_bytes: int
     ) -> CompletionRequest:
         """Read a request with the whole conversation. Raises as `read_body` and `parse`."""
         kept_bytes = sum(len(one.data) for one in inputs if isinstance(one, Text))
@@ -190,13 +190,13 @@ class Recall:
         return await parse(call, self.caller, full)
 
     async def _keep(
-        self, call: Call, request: CompletionRequest, inputs: list[Text | Json], last: bytes
+        self, call: KeyedCall, request: CompletionRequest, inputs: list[Text | Json], last: bytes
     ) -> None:
         keep = partial(texts.maybe_keep, inputs, last)
         is_long = request.is_large or is_large(request.size + len(last), 0)
         kept = await run_large(call, keep) if is_long else keep()
         if kept is not None and self.shelves.settings.is_on:
-            self.shelves.keep(_find_account(call), kept, asyncio.get_running_loop().time())
+            self.shelves.keep(call.key.account.id, kept, asyncio.get_running_loop().time())
             self._set_timer()
 
     def _set_timer(self) -> None:
@@ -209,31 +209,31 @@ class Recall:
         self.shelves.expire(asyncio.get_running_loop().time())
         self._set_timer()
 
-    async def show(self, http: web.Request, call: Call) -> web.Response:
+    async def show(self, http: web.Request, call: KeyedCall) -> web.Response:
         if http.query.get("stream") == "true":
             raise errors.BadRequest(
                 "A response that is kept is not streamed again. Leave 'stream' out.", param="stream"
             )
         return _reply(texts.write_response(self._find(http, call)))
 
-    async def delete(self, http: web.Request, call: Call) -> web.Response:
+    async def delete(self, http: web.Request, call: KeyedCall) -> web.Response:
         kept = self._find(http, call)
-        self.shelves.drop(_find_account(call), kept.id)
+        self.shelves.drop(call.key.account.id, kept.id)
         return _reply(texts.write_deleted(kept.id))
 
-    async def list_inputs(self, http: web.Request, call: Call) -> web.Response:
+    async def list_inputs(self, http: web.Request, call: KeyedCall) -> web.Response:
         kept, query = self._find(http, call), {name: http.query.getall(name) for name in http.query}
         size = sum(len(one.data) for one in kept.inputs)
         write = partial(texts.write_inputs, kept, query)
         return _reply(await run_large(call, write) if is_large(size, 0) else write())
 
-    def _find(self, http: web.Request, call: Call) -> Kept:
+    def _find(self, http: web.Request, call: KeyedCall) -> Kept:
         """Find the response of a path. Raises NotFound."""
         settings = self.shelves.settings
         if not settings.is_on:
             raise errors.NotFound(explain_path(http.path))
         now = asyncio.get_running_loop().time()
-        kept = self.shelves.find(_find_account(call), http.match_info["response_id"], now)
+        kept = self.shelves.find(call.key.account.id, http.match_info["response_id"], now)
         if kept is None:
             raise errors.NotFound(
                 "Response not found: it was sent with 'store: false', belongs to another account, or"
@@ -275,11 +275,6 @@ def start(gateway: Gateway) -> Started:
         reconfigure=recall.reconfigure,
         close=recall.close,
     )
-
-
-def _find_account(call: Call) -> int:
-    assert call.key is not None
-    return call.key.account.id
 
 
 def _find_settings(gateway: Gateway) -> Responses:
