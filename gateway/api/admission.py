@@ -98,8 +98,8 @@ async def admit(http: web.Request, call: KeyedCall, request: CompletionRequest) 
     call.stream = request.stream
     model = await find_model(call, request.model, dialect.kind)
     call.model = model.id
-    if call.upload is not None:
-        call.upload.add_to(request, model.unit)
+    if request.upload is not None:
+        request.upload.add_to(request, model.unit)
     routes: Sequence[Candidate] = gateway.routes.candidates[dialect.name, model.id]
     if not routes:
         raise errors.UnknownModel(request.model)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,14 +43,10 @@ from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Candidate, try_routes
 
 
-async def serve_completion(
-    http: web.Request,
-    call: KeyedCall,
-    read: Callable[[web.Request, KeyedCall], Awaitable[bytes]] = read_body,
-) -> web.StreamResponse:
-    """Serve a completion. Surfaces differ only in the caller's dialect and in how the body is read."""
+async def serve_completion(http: web.Request, call: KeyedCall) -> web.StreamResponse:
+    """Serve a completion. Surfaces differ only in the caller's dialect."""
     # The body gets no variable: a name would keep it in memory until the reply has left.
-    request = await parse(call, call.dialect, await read(http, call))
+    request = await parse(call, call.dialect, await read_body(http, call))
     return await send_reply(http, await admit(http, call, request))
 
 

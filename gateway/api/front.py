@@ -25,7 +25,6 @@ from gateway.base.ids import make_request_id
 from gateway.base.money import format_amount
 from gateway.base.times import unix_ms
 from gateway.dialects.wire.base import Caller
-from gateway.dialects.wire.records import Upload
 from gateway.extension import find_formats
 from gateway.ledger.base import Key, Settlement
 
@@ -89,8 +88,6 @@ class Call:
     """The request's part of its account's `Share`."""
     reply_bytes: int = 0
     """The reply's part of `buffered_bytes`."""
-    upload: Upload | None = None
-    """The file that arrived with the fields of its request."""
     visit: Mapping[str, str] = field(default_factory=dict)
     """For the log line of a request to the console or an unknown path: method, path, address of the
     visitor."""

@@ -148,7 +148,7 @@ class Upload(Protocol):
     """A file that arrives with the fields of a request, in memory or on disk."""
 
     def add_to(self, request: CompletionRequest, unit: InputUnit) -> None:
-        """Note the file in its request, and how much input it may be."""
+        """Note in its request how much input the file may be."""
 
     def pack(self, data: bytes) -> Body:
         """Write the body of the upstream's request; `data`: its other fields, as JSON."""

@@ -23,9 +23,16 @@ from typing import IO, Final, TypeVar
 
 from aiohttp import hdrs, web
 
-from gateway.api.admission import find_model
-from gateway.api.bodies import check_encoding, check_share, count_body, read_pieces, run_large
-from gateway.api.completions import serve_completion
+from gateway.api.admission import admit, find_model
+from gateway.api.bodies import (
+    check_encoding,
+    check_share,
+    count_body,
+    parse,
+    read_pieces,
+    run_large,
+)
+from gateway.api.completions import send_reply
 from gateway.api.front import KeyedCall
 from gateway.base.errors import Overloaded
 from gateway.base.usage import TOKENS_PER_SECOND
@@ -78,13 +85,15 @@ async def serve_form(disk: Disk, http: web.Request, call: KeyedCall) -> web.Stre
     most_bytes = config.find(Server).max_uploads_mb << 20
     kept = KeptFile(config.storage.path.parent, disk, call.key.account.id, most_bytes)
     try:
-        return await serve_completion(http, call, partial(read_form, kept))
+        request = await parse(call, call.dialect, await read_form(kept, http, call))
+        request.upload = kept
+        return await send_reply(http, await admit(http, call, request))
     finally:
         kept.close()
 
 
 async def read_form(kept: KeptFile, http: web.Request, call: KeyedCall) -> bytes:
-    """Read the form; its file is the call's `upload`. Return its fields as JSON.
+    """Read the form and keep its file. Return its fields as JSON.
 
     Raises as `read_body` and, as soon as the form names its model, as `find_model`. A file that comes before
     the model's name is limited by the account's share of the disk.
@@ -110,7 +119,6 @@ async def read_form(kept: KeptFile, http: web.Request, call: KeyedCall) -> bytes
     is_long = form.field_bytes > LOOP_FIELD_BYTES
     fields = await run_large(call, form.dump) if is_long else form.dump()
     await kept.finish(form.file_name, form.content_type)
-    call.upload = kept
     return fields
 
 
@@ -157,7 +165,6 @@ class KeptFile:
     def add_to(self, request: CompletionRequest, unit: InputUnit) -> None:
         """Note the recording of a request, and its possible seconds or tokens."""
         length = recordings.measure(self.head, self.size)
-        request.upload = self
         request.inputs = Inputs(1, length.likely)
         request.more_tokens = length.more
         if unit == "token":
