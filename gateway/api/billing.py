@@ -94,6 +94,7 @@ class Bill:
     _hold: Hold
     _expected: Charge
     """The charge that the hold covers; raised with what a stream has used so far."""
+    _first_byte_ms: int | None = None
 
     async def confirm(self) -> None:
         """Return once the hold is in force. Raises what `ServingLedger.confirm` raises."""
@@ -106,6 +107,11 @@ class Bill:
     async def wait_admitted(self) -> None:
         """Return once the request's row is committed. Raises LedgerUnavailable."""
         await self._call.gateway.ledger.wait_admitted(self._hold)
+
+    def note_first_byte(self) -> None:
+        """Note that the caller's first byte leaves now; later calls change nothing."""
+        if self._first_byte_ms is None:
+            self._first_byte_ms = int((time.monotonic() - self._call.started) * 1000)
 
     def raise_to(self, metered: usage.Metered) -> None:
         """Raise the hold to what a reply has used so far, if that is more."""
@@ -138,7 +144,7 @@ class Bill:
             price=charge.applied,
             cost_nano=charge.cost_nano,
             estimated=charge.metered.estimated,
-            first_byte_ms=call.first_byte_ms,
+            first_byte_ms=self._first_byte_ms,
             ended_ms=ended_ms,
             # No byte of a JSON reply leaves before its charge is committed; see `UNCOMMITTED`.
             withdraw_if_late=not admission.stream,

@@ -269,7 +269,7 @@ class Relay:
         completion, delivery = self._completion, self._delivery
         # The time is part of the charge's row, so it is taken before the row is queued.
         if verdict.last is lifecycle.Last.REPLY:
-            completion.call.note_first_byte()
+            completion.bill.note_first_byte()
         settled = completion.bill.settle(verdict, error, self._measure(verdict))
         if settled is not None and verdict.last is not lifecycle.Last.NOTHING:
             try:

@@ -259,7 +259,7 @@ class Delivery:
         except ConnectionError:
             self._on_caller_left()
         if not life.caller_gone:
-            self._completion.call.note_first_byte()
+            self._completion.bill.note_first_byte()
             life.advance(Phase.STREAMING)
 
     def raise_hold(self) -> None:

@@ -81,7 +81,6 @@ class Call:
     been sent had it stayed. None for a request that was not admitted, and while it is in flight."""
     error_code: str | None = None
     """The code of an error reply, see `find_code`."""
-    first_byte_ms: int | None = None
     waited_seconds: float = 0.0
     """The time spent waiting for the caller's body or a provider."""
     buffered_bytes: int = 0
@@ -95,11 +94,6 @@ class Call:
     def note_failure(self, route: str, cause: str) -> None:
         """Note that a route did not serve the request."""
         self.failed += f"{'; ' if self.failed else ''}{route}: {cause}"
-
-    def note_first_byte(self) -> None:
-        """Note that the caller's first byte leaves now; later calls change nothing."""
-        if self.first_byte_ms is None:
-            self.first_byte_ms = int((time.monotonic() - self.started) * 1000)
 
     def end(self, status: int) -> None:
         """Tell the log and metrics that the request has ended; keep a failure.

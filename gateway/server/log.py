@@ -251,8 +251,8 @@ def describe_call(
         facts["model"] = call.asked_model
     if call.failed:
         facts["failed"] = call.failed
-    if call.first_byte_ms is not None:
-        facts["first_byte_ms"] = call.first_byte_ms
+    if settled is not None and settled.first_byte_ms is not None:
+        facts["first_byte_ms"] = settled.first_byte_ms
     facts["total_ms"] = int((ended_seconds - call.started) * 1000)
     return facts
 

@@ -66,10 +66,12 @@ class Scene(Sink):
         self.life.advance(Phase.ANSWERED)
         context = make_context()
         context = replace(context, request=replace(context.request, stream=self.stream))
-        bill = SimpleNamespace(raise_to=lambda _: self.done.append("raise"))
+        bill = SimpleNamespace(
+            raise_to=lambda _: self.done.append("raise"),
+            note_first_byte=lambda: self.done.append("first byte"),
+        )
         call = make_call(make_gateway(1), 1)
         call.gateway.large_bodies = self.large_bodies
-        call.note_first_byte = lambda: self.done.append("first byte")
         self.call = call
         self.work = work = SimpleNamespace(
             request=context.request, bill=bill, call=call, edit=None, keep=None

@@ -146,8 +146,8 @@ class Metrics:
         seconds = time.monotonic() - call.started
         labels = (call.dialect.operation, model, provider)
         self._duration.observe((*labels, fault), seconds)
-        if call.first_byte_ms is not None:
-            self._first_token.observe(labels, call.first_byte_ms / 1000)
+        if settled.first_byte_ms is not None:
+            self._first_token.observe(labels, settled.first_byte_ms / 1000)
         self._overhead.observe((call.surface,), max(seconds - call.waited_seconds, 0.0))
         self._count_tokens(settled.tokens, (model, provider))
         self._charged.add((model,), settled.cost_nano)
