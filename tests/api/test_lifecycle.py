@@ -94,6 +94,9 @@ class Scene:
         self.done.append((verdict.owed, verdict.outcome, status))
         return None if verdict.owed is Owed.NOTHING else self.commit
 
+    def note_first_byte(self) -> None:
+        assert not self.done, "the time is part of the charge's row"
+
     def note_withdrawal(self, outcome: str, status: int) -> None:
         self.done.append(("withdrawn", outcome, status))
 
