@@ -94,6 +94,8 @@ class Bill:
     _hold: Hold
     _expected: Charge
     """The charge that the hold covers; raised with what a stream has used so far."""
+    attempts: int = 0
+    """The number of tries to get a reply, by any route."""
     _first_byte_ms: int | None = None
 
     async def confirm(self) -> None:
@@ -137,7 +139,7 @@ class Bill:
         settlement = Settlement(
             outcome=verdict.outcome,
             provider=call.provider,
-            attempts=call.attempts,
+            attempts=self.attempts,
             status=status,
             tokens=charge.metered.tokens,
             tool_calls=charge.metered.tool_calls,

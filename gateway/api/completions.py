@@ -167,7 +167,7 @@ class Relay:
             raise CallerLeft
         life.check()  # a shutdown between two routes
         provider, prepared = candidate.provider, completion.first
-        call.attempts += 1
+        completion.bill.attempts += 1
         call.provider, call.upstream_model = provider.name, candidate.target.upstream_model
         if candidate is not completion.candidates[0]:
             prepared = await completion.prepare(candidate)

@@ -72,7 +72,6 @@ class Call:
     model: str = ""
     provider: str = ""
     upstream_model: str = ""
-    attempts: int = 0
     failed: str = ""
     """The routes that failed, each with its cause."""
     stream: bool = False

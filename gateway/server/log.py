@@ -240,7 +240,7 @@ def describe_call(
         facts |= {
             "model": call.model,
             "provider": call.provider or "-",
-            "attempts": call.attempts,
+            "attempts": 0 if settled is None else settled.attempts,
             "input": tokens.input,
             "cached": tokens.cached_input,
             "written": tokens.cache_write,

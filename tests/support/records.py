@@ -49,7 +49,8 @@ def make_call(
     """
     facts = {"request_id": "req_1", "started_ms": 0, **facts}
     if "outcome" in facts:
-        end = {"tokens": Tokens(), "cost_nano": 0, "estimated": False, "first_byte_ms": None}
+        end = {"attempts": 0, "tokens": Tokens(), "cost_nano": 0, "estimated": False}
+        end["first_byte_ms"] = None
         end |= {name: facts.pop(name) for name in ("outcome", *end) if name in facts}
         facts["settlement"] = SimpleNamespace(**end)
     return KeyedCall(gateway, dialect=CALLERS[dialect], started=started, **facts)

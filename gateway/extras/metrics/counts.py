@@ -127,7 +127,7 @@ class Metrics:
         model = _name_model(call)
         fault = find_fault(None if settled is None else settled.outcome, status)
         # Admission sets `provider` before any provider is asked.
-        provider = call.provider if call.attempts else ""
+        provider = call.provider if settled is not None and settled.attempts else ""
         self._requests.add((call.surface, model, provider, str(status), fault))
         if settled is not None:
             self._note_completion(call, settled, model, provider, fault)
