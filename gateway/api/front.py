@@ -51,7 +51,21 @@ class Failure:
 
 @dataclass(slots=True)
 class Call:
-    """One request: its state, and the facts for its log line."""
+    """One request: its state, and the facts for its log line.
+
+    The fields are in the order in which they are set. A request that is refused keeps the defaults of the rest:
+
+        `front`, `wire`               gateway to surface; error_code with any error reply
+        the console, `paths`          visit
+        `keys`                        key, then rates if the key may be used
+        `bodies`, `sink`              waited_seconds, buffered_bytes, reply_bytes, as bytes come and go
+        `admission`                   asked_model if the model is refused, or else stream, model, provider
+        `billing`                     balance_nano once the hold is taken
+        `completions`                 provider, upstream_model, failed, waited_seconds, with each try
+        `billing`                     settlement
+
+    `end` shows it to the log, metrics and observations. What only the settlement needs, `Bill` has.
+    """
 
     gateway: Gateway
     request_id: str
@@ -62,33 +76,35 @@ class Call:
     """Wall clock, Unix milliseconds."""
     surface: str = ""
     """The request's path in metrics, or the part of the application it belongs to."""
-    key: Key | None = None
-    rates: Rates | None = None
-    balance_nano: int | None = None
-    """The available balance when the hold was taken."""
-    asked_model: str = ""
-    """The model that the request names, if it can be a name; `model` is set once the caller may use
-    it."""
-    model: str = ""
-    provider: str = ""
-    upstream_model: str = ""
-    failed: str = ""
-    """The routes that failed, each with its cause."""
-    stream: bool = False
-    settlement: Settlement | None = None
-    """The first one, as it is in the ledger; its status is the one sent to the caller, or that would have
-    been sent had it stayed. None for a request that was not admitted, and while it is in flight."""
     error_code: str | None = None
     """The code of an error reply, see `find_code`."""
+    visit: Mapping[str, str] = field(default_factory=dict)
+    """For the log line of a request to the console or an unknown path: method, path, address of the
+    visitor."""
+    key: Key | None = None
+    """Set even if it may not be used, as refusals count by account."""
+    rates: Rates | None = None
     waited_seconds: float = 0.0
     """The time spent waiting for the caller's body or a provider."""
     buffered_bytes: int = 0
     """The request's part of its account's `Share`."""
     reply_bytes: int = 0
     """The reply's part of `buffered_bytes`."""
-    visit: Mapping[str, str] = field(default_factory=dict)
-    """For the log line of a request to the console or an unknown path: method, path, address of the
-    visitor."""
+    stream: bool = False
+    asked_model: str = ""
+    """The model that the request names, if it can be a name; `model` is set once the caller may use
+    it."""
+    model: str = ""
+    provider: str = ""
+    """The first one, and then the one that is tried."""
+    balance_nano: int | None = None
+    """The available balance when the hold was taken."""
+    upstream_model: str = ""
+    failed: str = ""
+    """The routes that failed, each with its cause."""
+    settlement: Settlement | None = None
+    """The first one, as it is in the ledger; its status is the one sent to the caller, or that would have
+    been sent had it stayed. None for a request that was not admitted, and while it is in flight."""
 
     def note_failure(self, route: str, cause: str) -> None:
         """Note that a route did not serve the request."""
