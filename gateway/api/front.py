@@ -57,9 +57,9 @@ class Call:
 
         `front`, `wire`               gateway to surface; error_code with any error reply
         the console, `paths`          visit
-        `keys`                        key, then rates if the key may be used
+        `keys`                        key, then rates
         `bodies`, `sink`              waited_seconds, buffered_bytes, reply_bytes, as bytes come and go
-        `admission`                   asked_model if the model is refused, or else stream, model, provider
+        `admission`                   stream; asked_model if that one is refused, or else model, provider
         `billing`                     balance_nano once the hold is taken
         `completions`                 provider, upstream_model, failed, waited_seconds, with each try
         `billing`                     settlement
@@ -82,7 +82,7 @@ class Call:
     """For the log line of a request to the console or an unknown path: method, path, address of the
     visitor."""
     key: Key | None = None
-    """Set even if it may not be used, as refusals count by account."""
+    """Set even if it may not be used, as refusals count by account; `rates` are set only if it may."""
     rates: Rates | None = None
     waited_seconds: float = 0.0
     """The time spent waiting for the caller's body or a provider."""
