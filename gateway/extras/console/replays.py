@@ -64,16 +64,14 @@ def read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
             f"The header {IDEMPOTENCY_KEY} must be printable ASCII of at most"
             f" {MAX_IDEMPOTENCY_KEY_CHARS} characters.",
         )
-    body_hash = hashlib.sha256(request.body).digest()
     # Two callers may choose the same key, so it counts for its caller and path alone.
     caller = request.script.actor if request.script else _name_caller(request.own_session.signin)
-    return RepeatableRequest(caller, request.http.path, key, body_hash)
+    return RepeatableRequest(caller, request.http.path, key, hashlib.sha256(request.body).digest())
 
 
 def _name_caller(own: SignIn) -> str:
     """Return the account's number, and behind it the person's name if there is one."""
-    number = str(own.account_id)
-    return f"{number}{PERSON_MARK}{own.person}" if own.person else number
+    return f"{own.account_id}{PERSON_MARK}{own.person}" if own.person else str(own.account_id)
 
 
 class ReplayBook(Part):

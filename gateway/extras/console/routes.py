@@ -41,7 +41,6 @@ from gateway.ledger.sql.books import Books
 T = TypeVar("T")
 
 API_PREFIX: Final = "/console/api"
-REPLAYED: Final = {"Idempotent-Replay": "true"}
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Role = Literal["none", "any", "operator"]
@@ -261,7 +260,7 @@ async def run_once(
     if shown_once is not None:
         more = orjson.loads(kept.reply)
         raise ConsoleError(409, "already_done", shown_once.format(**more), more=more)
-    return Answer(kept.reply, kept.status, headers=REPLAYED)
+    return Answer(kept.reply, kept.status, headers={"Idempotent-Replay": "true"})
 
 
 def find_local(request: web.Request) -> tuple[str, int] | None:
