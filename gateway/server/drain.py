@@ -42,6 +42,10 @@ IDLE_POLL_SECONDS: Final = 0.05
 """How often a drain checks whether connections are idle, as aiohttp sends no notice."""
 
 
+class StoppedAtStart(Exception):
+    """The first signal came before there was anything to drain."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signals:
     """Signals that came: the first one to stop starts the drain, the second one cuts it short."""
@@ -53,7 +57,7 @@ class Signals:
         (self.second if self.first.is_set() else self.first).set()
 
     async def cancel_at_first(self, start: Awaitable[Result]) -> Result:
-        """Await a part of the start, which may wait long for another's upgrade; the first cancels the task."""
+        """Await a part of the start, which may wait long for another's upgrade. Raises StoppedAtStart."""
         task = asyncio.current_task()
         assert task is not None
 
@@ -64,6 +68,10 @@ class Signals:
         watch = spawn(cancel(), name="stop")
         try:
             return await start
+        except asyncio.CancelledError:
+            if not self.first.is_set():
+                raise
+            raise StoppedAtStart from None
         finally:
             watch.cancel()
 

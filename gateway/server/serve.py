@@ -33,6 +33,7 @@ from gateway.server import systemd
 from gateway.server.connections import ConnectionWatch, fit_to_files, raise_file_limit
 from gateway.server.drain import (
     Signals,
+    StoppedAtStart,
     catch_signals,
     close_while_draining,
     drain,
@@ -80,7 +81,7 @@ def run(config: Config) -> int:
             log.info("gateway %s", describe_version(find_schema(config.storage.location)))
             _check_parser()
             return runner.run(_serve(fit_to_files(config), manager, writer))
-        except asyncio.CancelledError:  # by a signal, before there was anything to drain
+        except StoppedAtStart:
             log.info("stopping during the start")
             return ExitCode.OK
         # A LedgerError, too, but with a code of its own, for which systemd does not restart the service.
