@@ -237,11 +237,13 @@ async def reporting(tell: Callable[[str], None]) -> AsyncIterator[Progress]:
 
     Yields what is told of it, on any thread. `tell` is called every ten seconds.
     """
-    steps, is_over = Steps(), False
+    steps, is_over, starter = Steps(), False, asyncio.current_task()
+    assert starter is not None
     steps("opening the database")
 
     def report(step: str, done: int = 0, total: int = 0, unit: str = "", /) -> None:
-        if is_over:  # by a signal: this ends the thread, too, for which the process waits
+        # By a signal. This ends the thread, too, for which the start and then the process wait.
+        if is_over or starter.cancelling():
             raise LedgerError("the start was broken off")
         steps(step, done, total, unit)
 
