@@ -62,12 +62,14 @@ def _write_message(message: Field) -> list[Json]:
     parts: list[Json] = []
     calls = [*get_list(fields, "tool_calls")]
     # Some clients write a call in the forms of both APIs.
-    identities = [call.get("id") for call in calls if type(call) is dict]
+    named = (call.get("id") for call in calls if type(call) is dict)
+    identities = {identity for identity in named if type(identity) is str}
     for block in message["content"].read_items():
         match block.value:
             case {"type": "tool_use"}:
-                if block.get("id") not in identities:
-                    calls.append(_write_call(block))
+                call = _write_call(block)
+                if call["id"] not in identities:
+                    calls.append(call)
             case {"type": "tool_result"}:
                 result, files = _write_result(block)
                 results.append(result)
@@ -118,8 +120,8 @@ def _write_part(part: Json) -> Json:
     match part:
         case {"type": "image", "source": {"type": "url", "url": url}, **beside}:
             return {**beside, "type": "image_url", "image_url": {"url": url}}
-        case {"type": "image", "source": {"media_type": media_type, "data": data}, **beside}:
-            url = f"data:{media_type};base64,{data}"
+        case {"type": "image", "source": {"media_type": str(kind), "data": str(data)}, **beside}:
+            url = f"data:{kind};base64,{data}"
             return {**beside, "type": "image_url", "image_url": {"url": url}}
         case _:
             return part

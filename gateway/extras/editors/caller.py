@@ -11,9 +11,9 @@ from typing import Final
 from gateway.base.errors import BadRequest
 from gateway.dialects.chat.dialect import ChatCaller
 from gateway.dialects.chat.tools import name_customs
-from gateway.dialects.wire.customs import read_input
-from gateway.dialects.wire.fields import dump_request
-from gateway.dialects.wire.jsonbytes import get_list, get_text
+from gateway.dialects.wire.customs import INPUT_KEY
+from gateway.dialects.wire.fields import dump_request, too_deep
+from gateway.dialects.wire.jsonbytes import get_text, maybe_loads
 from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
 from gateway.extras.editors.blocks import has_blocks, write_blocks
 from gateway.extras.responses.caller import ResponsesCaller
@@ -25,10 +25,8 @@ _RESPONSES: Final = ResponsesCaller()
 _TAKES: Final[frozenset[Taken]] = frozenset(
     {"prompt_cache_key", "safety_identifier", "service_tier", "user", "verbosity"}
 )
-_AS_CHAT: Final = Target("", takes=_TAKES, max_tokens_field="max_completion_tokens", is_pivot=True)
+_AS_CHAT: Final = Target("", takes=_TAKES, is_pivot=True)
 _TOOL_TYPES: Final = ("function", "custom")
-_KEPT: Final = ("stream_options", "tool_choice")
-"""Members that stay as they came: chat's own, and the choice among tools that are declared flat."""
 
 
 class EditorCaller(ChatCaller):
@@ -37,26 +35,41 @@ class EditorCaller(ChatCaller):
     __slots__ = ()
 
     def read_body(self, data: bytes) -> Json:
+        """See `ChatCaller`. Later errors name the messages as they are written for chat."""
         try:
-            body = super().read_body(data)
+            body = self._read(data)
+            return write_blocks(body) if has_blocks(body) else body
+        except RecursionError as error:
+            raise too_deep() from error
+
+    def _read(self, data: bytes) -> Json:
+        try:
+            return super().read_body(data)
         except BadRequest as error:
             if (error.code, error.param) != _NO_MESSAGES or b'"input"' not in data:
                 raise
-            chat = _write_as_chat(_RESPONSES.parse_request(data))
-            body = super().read_body(dump_request(chat))
-        return write_blocks(body) if has_blocks(body) else body
+            return super().read_body(dump_request(_write_as_chat(_RESPONSES.parse_request(data))))
 
 
 def _write_as_chat(request: CompletionRequest) -> Json:
     """Write a request of the Responses API as chat, with its functions and custom tools as they are declared."""
     body, chat = request.body, translate_request(request, _AS_CHAT)
-    tools = [tool for tool in get_list(body, "tools") if get_text(tool, "type") in _TOOL_TYPES]
-    chat |= {"tools": tools} if tools else {}
-    chat |= {name: body[name] for name in _KEPT if body.get(name) is not None}
+    kept = ["stream_options"]
+    if "tools" in chat:  # a request for a summary has none
+        chat["tools"] = [tool for tool in body["tools"] if get_text(tool, "type") in _TOOL_TYPES]
+        kept.append("tool_choice")  # among tools that are declared flat
+    chat |= {name: body[name] for name in kept if body.get(name) is not None}
     customs = name_customs(chat)
     for message in chat["messages"]:
         for call in message.get("tool_calls", ()):
             if (name := call["function"]["name"]) in customs:
-                text = read_input(call.pop("function")["arguments"])
+                text = _read_custom(call.pop("function")["arguments"])
                 call |= {"type": "custom", "custom": {"name": name, "input": text}}
     return chat
+
+
+def _read_custom(arguments: str) -> str:
+    """Return the text of a custom tool's call, which `translate_request` has put into JSON."""
+    wrapped = maybe_loads(arguments.encode())
+    text = wrapped.get(INPUT_KEY) if type(wrapped) is dict else None
+    return text if type(text) is str else arguments

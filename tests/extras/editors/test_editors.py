@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 import orjson
@@ -9,10 +10,13 @@ import pytest
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.wire.records import Target
+from gateway.extras.editors.blocks import write_blocks
 from gateway.extras.editors.caller import EditorCaller
 from tests.support.formats import EXCHANGES
 
 CALLER: Final = EditorCaller()
+TARGET: Final = Target("theirs")
+CALLED: Final = {"name": "f", "arguments": "{}"}
 SCHEMA: Final = {"type": "object", "properties": {}}
 GRAMMAR: Final = {"syntax": "lark", "definition": "start: x"}
 SENT: Final[dict[str, Any]] = {
@@ -78,3 +82,47 @@ def test_what_neither_api_takes_is_refused(fields: dict[str, Any], param: str) -
     with pytest.raises(BadRequest) as caught:
         CALLER.parse_request(orjson.dumps({"model": "m", **fields}))
     assert caught.value.param == param
+
+
+def test_a_request_for_a_summary_gets_no_tools() -> None:
+    trigger = {"type": "compaction_trigger"}
+    sent = {**SENT, "input": [*SENT["input"], trigger], "tools": [5], "tool_choice": "required"}
+    body = CALLER.parse_request(orjson.dumps(sent)).body
+    assert not {"tools", "tool_choice"} & body.keys()
+
+
+def test_a_limit_goes_by_the_name_that_the_provider_takes() -> None:
+    body = CALLER.parse_request(orjson.dumps(SENT)).body
+    payload = EXCHANGES["chat"]["chat"].write_request(
+        CALLER.parse_request(orjson.dumps(SENT)), TARGET
+    )
+    assert (body["max_tokens"], orjson.loads(payload.data)["max_tokens"]) == (9, 9)
+
+
+DEEP: Final = b'{"a":' * 1000 + b"1" + b"}" * 1000
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"tool_calls":[{"id":%b}],"content":[{"type":"tool_use","id":%b,"name":"f"}]}'
+        % (DEEP, DEEP),
+        b'{"content":[{"type":"tool_use","id":"a","name":"f","input":%b}]}' % DEEP,
+        b'{"content":[{"type":"tool_use","id":"a","name":"f"},'
+        b'{"type":"image","source":{"media_type":"image/png","data":%b}}]}' % DEEP,
+    ],
+)
+def test_deep_blocks_are_refused(message: bytes) -> None:
+    data = b'{"model":"m","messages":[{"role":"assistant",%b]}' % message[1:]
+    with pytest.raises(BadRequest):
+        EXCHANGES["chat"]["chat"].write_request(CALLER.parse_request(data), TARGET)
+
+
+def test_many_calls_in_both_forms_take_no_time_for_each_pair() -> None:
+    calls = [{"id": f"a{n}", "type": "function", "function": CALLED} for n in range(20_000)]
+    blocks = [{"type": "tool_use", "id": f"b{n}", "name": "f"} for n in range(10_000)]
+    message = {"role": "assistant", "tool_calls": calls, "content": blocks}
+    began = time.process_time()
+    (written,) = write_blocks({"messages": [message]})["messages"]
+    assert time.process_time() - began < 2.0  # pairs would take ten times as long
+    assert len(written["tool_calls"]) == 30_000
