@@ -133,7 +133,7 @@ def test_the_way_of_a_completion_names_what_exists() -> None:
 
 @pytest.mark.no_cover
 def test_members_that_prose_names_exist() -> None:
-    """What a docstring or a comment calls `Class.member` is there: a later name is no riddle."""
+    """Each `Class.member` that a docstring or a comment names exists: a renamed one would be a riddle."""
     members: dict[str, set[str]] = {}
     bases: dict[str, set[str]] = {}
     for path in FILES:

@@ -90,7 +90,7 @@ def test_the_command_that_tests_is_near_the_one_that_runs() -> None:
 
 
 def test_the_changes_tell_every_schema() -> None:
-    """Of this version first, by its database; an extra's own tables from their second version on."""
+    """The latest changes begin with the schemas: of databases, and of extras' tables from their second version on."""
     _, latest, *_ = TEXTS["changes"].split("\n## ")
     tables = {f"extra {name}": one.version for name, one in find_ledger_tables().items()}
     schemas = {"SQLite": VERSION, **{name: one for name, one in tables.items() if one > 1}}

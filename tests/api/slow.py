@@ -46,7 +46,7 @@ DRIPS_PER_SECOND: Final = 2000
 """The rate of all callers together, as the test shares its processor with the gateway."""
 
 Way = Literal["idle", "head", "body", "reader"]
-"""What a slow caller does: say nothing, send a head or a body without end, or read no reply."""
+"""The ways of a slow caller: say nothing, send a head or a body without end, or read no reply."""
 
 
 def answer(exchange: Exchange) -> Script:
@@ -181,7 +181,7 @@ async def play_slow(
         opening, drip = open_slowly(stage, way)
 
         def count_open() -> int:
-            """Who reads nothing does not see the end, but the provider does."""
+            """Return how many are open. A caller that reads nothing does not see the end, but the provider does."""
             if way != "reader":
                 return people.count_open()
             streams = [one for one in stage.alpha.exchanges if one.json.get("stream")]

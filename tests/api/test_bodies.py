@@ -72,7 +72,7 @@ REFUSED: tuple[tuple[str, int, dict[str, str]], ...] = (
 
 
 async def test_a_refusal_arrives_at_a_client_that_sends_its_body_first() -> None:
-    """Of JSON and of forms, whatever is refused; the body is larger than all buffers on its way."""
+    """For JSON and for forms, by each kind of refusal; the body is larger than all buffers on its way."""
     seeds = (Seed("rich"), Seed("empty", 0), Seed("busy", requests_per_minute=1))
     served = {one.path for one in list_endpoints()}
     size = 12 << 20

@@ -1,4 +1,4 @@
-"""What callers and providers say gets into no file, and no command shows a key.
+"""Words of callers and providers get into no file, and no command shows a key.
 
 The files of the whole run are searched for keys when the shared gateway stops, and every reply that a test
 reads is searched when it comes.

@@ -338,7 +338,7 @@ async def test_the_beginning_of_a_long_event_counts_until_it_is_whole() -> None:
 
 @each_row("stream", [True, False])
 async def test_only_a_reply_that_leaves_whole_counts_as_read(*, stream: bool) -> None:
-    """What is sent as a stream is delivered event by event: they tell what its caller owes."""
+    """A JSON reply sent as a stream is delivered event by event: the events tell what its caller owes."""
     scene = Scene((JSON,), stream=stream)
     await scene.run()
     assert scene.life.has_reply is not stream

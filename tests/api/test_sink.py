@@ -64,7 +64,7 @@ class Transport(asyncio.Transport):
 
 
 class Request(SimpleNamespace):
-    """What a response asks of its request."""
+    """The members of a request that a response uses."""
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         """Nothing: no signal of an application."""

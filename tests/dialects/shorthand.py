@@ -28,7 +28,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "function_call": {"type": "function_call", "call_id": 0, "name": 1, "arguments": 2},
     "function_call_output": {"type": "function_call_output", "call_id": 0, "output": 1},
 }
-"""What each form stands for, by its name: a number is the place of a value that it leaves open."""
+"""The value of each form, by its name: a number is the place of a value that the form leaves open."""
 
 
 def find_open(form: Any, value: Any) -> dict[int, Any] | None:

@@ -29,7 +29,7 @@ STOP_SECONDS: Final = 60.0
 PORTS: Final = range(20_000, 32_000)
 """Below those that the kernel gives away, so that nobody takes one before its server."""
 WORKERS: Final = 8
-"""Of the test run: each draws from ports of its own, or two would give one to two servers now and then.
+"""Processes of a test run: each draws from ports of its own, or two servers would get the same now and then.
 
 Where two runs go on beside each other, GATEWAY_PORTS is the number of the first worker.
 """

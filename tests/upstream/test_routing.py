@@ -78,7 +78,7 @@ class Scene:
         self.now = 0.0
         self.providers: dict[str, ProviderState] = {}
         self.entered: dict[str, deque[Sequence[Breaker]]] = {one: deque() for one in MODELS}
-        """What `enter` returned, by model; whoever entered first leaves first."""
+        """The results of `enter`, by model; the first to enter leaves first."""
 
     def monotonic(self) -> float:
         return self.now

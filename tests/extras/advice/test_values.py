@@ -1,4 +1,4 @@
-"""What is said of values that may not be meant: `warned.txt`; `refused.txt` has mistakes in gateway.toml."""
+"""Warnings of values that may not be meant: `warned.txt`. `refused.txt` has mistakes in gateway.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an image is charged as, as a function of plain values, for `examples.txt`."""
+"""The charge of an image, as a function of plain values, for `examples.txt`."""
 
 from __future__ import annotations
 

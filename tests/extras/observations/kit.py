@@ -1,4 +1,4 @@
-"""What tests write beside the books."""
+"""Rows that tests write beside the books."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written beside the books of a file, in transactions of its own."""
+"""Writes beside the books of a file, in transactions of their own."""
 
 from __future__ import annotations
 

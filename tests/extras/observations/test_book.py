@@ -1,4 +1,4 @@
-"""What is counted beside the books, in each implementation of the ledger."""
+"""Counts beside the books, in each implementation of the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a serving process counts, and what its books tell of it later: played as it is written in `played/`.
+"""Counts of a serving process, and what its books show of them later: played from `played/`.
 
     $ observer.note_refusal 1 rate_limit_exceeded "" req_1     of the node that serves
 

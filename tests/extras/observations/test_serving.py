@@ -1,4 +1,4 @@
-"""What is counted of requests to a real gateway, and what their callers are told of refusals."""
+"""Counts of requests to a real gateway, and what their callers can read of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in place of a conversation is made over every provider, and goes on as the conversation would."""
+"""Summaries of conversations are made over every provider, and go on as the conversation would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen of routes that serve: the fields that they read, their replies, and their refusals."""
+"""Observes routes that serve: the fields that they read, their replies, and their refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXT: Final = {"type": "string"}
 
 @dataclass
 class Seen:
-    """What was seen of one route."""
+    """The observations of one route."""
 
     body: dict[str, Json] = field(default_factory=dict)
     query: dict[str, Json] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Seen:
     sent: list[set[str]] = field(default_factory=list)
     """The fields of the requests that were done."""
     replies: dict[str, Json] = field(default_factory=dict)
-    """What was replied, by status and content type."""
+    """The replies, by status and content type."""
     refusals: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def write(self) -> Json:

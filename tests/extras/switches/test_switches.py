@@ -123,7 +123,7 @@ async def test_a_call_in_flight_ends_at_a_provider_that_is_off(
 
 
 def test_the_file_keeps_its_reasons_and_lacks_no_name(tmp_path: Path) -> None:
-    """What it no longer has makes no difference, and can be switched on."""
+    """A switch of a model that is gone makes no difference, and can be switched on."""
     config = load(tmp_path, SLOW.format(url="http://127.0.0.1:9/v1").replace(', "demo/echo"', ""))
     with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
         switches = SwitchBook(books)

@@ -35,7 +35,7 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 def test_backup_is_whole_and_private(cli: Cli, tmp_path: Path) -> None:
-    """What it says and refuses is in `cli/sessions/operator.txt`."""
+    """The command's words and refusals are in `cli/sessions/operator.txt`."""
     cli.done("account", "add", "alice", "--credit", "20")
     target = tmp_path / "copy.db"
     previous = os.umask(0)

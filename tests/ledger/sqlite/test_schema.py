@@ -184,7 +184,7 @@ CREATE TABLE notes (account_id INTEGER REFERENCES accounts, said TEXT) STRICT;
 CREATE VIEW spent AS SELECT account_id, sum(cost_nano) FROM requests GROUP BY 1;
 INSERT INTO notes SELECT id, 'mine' FROM accounts LIMIT 1;
 """
-"""What an operator has added."""
+"""Objects that an operator has added."""
 NEW_COLUMNS: Final = {
     *("passwords.person", "passwords.created_ms", "passwords.signed_in_ms", "totp.person"),
     *("recovery_codes.person", "signin_links.person", "sessions.person"),
