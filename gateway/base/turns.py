@@ -15,6 +15,9 @@ log = logging.getLogger("gateway.tasks")
 
 TURN_SECONDS: Final = 0.002
 """The time in one turn of the event loop for deferrable work. More work waits for a later turn."""
+REST_TURNS: Final = 3
+"""Turns without long work after each turn with it, while more waits: a request of another account takes eight
+turns, and would meet long work in each of them."""
 SHARE: Final = 8
 """Pieces of work that one owner may begin in a turn, such as heads of requests. Each also makes later
 turns longer."""
@@ -28,6 +31,7 @@ LINGERING: Final = "lingering"
 """The owner of all turns in which bytes are thrown away, in large reads: there may be many."""
 
 Result = TypeVar("Result")
+Work = TypeVar("Work")
 
 
 class Turns:
@@ -40,6 +44,10 @@ class Turns:
         self._loop = loop
         self._waiting: dict[Hashable, deque[Callable[[], object]]] = {}
         """Waiting work by owner, the next owner first."""
+        self._long: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        """The same of tasks that wait to do long work."""
+        self._rest_turns = 0
+        """Turns until long work may begin again."""
         self._begun: dict[Hashable, int] = {}
         """The pieces of work in this turn by owner; while turns are not counted, those of several
         turns."""
@@ -61,7 +69,7 @@ class Turns:
 
     def has_work(self) -> bool:
         """Return whether work waits for a turn. Discarding bytes does not count: no deadline needs it."""
-        return len(self._waiting) > (LINGERING in self._waiting)
+        return bool(self._long) or len(self._waiting) > (LINGERING in self._waiting)
 
     def has_time(self) -> bool:
         """Return whether this turn has time left for work that can wait."""
@@ -76,18 +84,13 @@ class Turns:
             self._count()
 
     async def wait(self, owner: Hashable) -> None:
-        """Return when the owner may do work that takes milliseconds: at once, or in a later turn."""
-        if self.has_time():
+        """Return when the owner may do long work, of milliseconds: at once, or in a later turn."""
+        if not self._long and self.has_time():
             return
-        begun = self._loop.create_future()
-
-        def begin() -> None:
-            if not begun.done():  # else its task was cancelled
-                begun.set_result(None)
-                # Nobody knows how long its work will take, so nothing else begins in this turn.
-                self._until = 0.0
-
-        self.defer(owner, begin)
+        begun: asyncio.Future[None] = self._loop.create_future()
+        self._long.setdefault(owner, deque()).append(begun)
+        if not self._counts:
+            self._count()
         await begun
 
     def _count(self) -> None:
@@ -97,22 +100,42 @@ class Turns:
         self._loop.call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        """Do waiting work while there is time, one piece per owner in turn."""
+        """Do waiting work while there is time, one piece per owner in turn, and one piece of long work."""
         self._counts = False
         self._begun.clear()
-        if not self._waiting:
+        if not (self._waiting or self._long):
+            self._rest_turns = 0
             return
         self._count()
         for _ in range(2 * SHARE):
-            owner = next(iter(self._waiting))  # a dict keeps its order: the longest wait
-            queue = self._waiting.pop(owner)
-            work = queue.popleft()
-            if queue:
-                self._waiting[owner] = queue  # at the end
+            if not self._waiting or not self.has_time():
+                break
+            owner, work = _take_next(self._waiting)
             self._begun[owner] = self._begun.get(owner, 0) + 1
             work()
-            if not self._waiting or not self.has_time():
+        if self._rest_turns:
+            self._rest_turns -= 1
+        else:
+            self._begin_long()
+
+    def _begin_long(self) -> None:
+        """Let the next task begin its long work, as the last work of this turn: nobody knows how long it takes."""
+        while self._long:
+            _, begun = _take_next(self._long)
+            if not begun.done():  # else its task was cancelled
+                begun.set_result(None)
+                self._until, self._rest_turns = 0.0, REST_TURNS
                 return
+
+
+def _take_next(queues: dict[Hashable, deque[Work]]) -> tuple[Hashable, Work]:
+    """Take work of the owner whose last one is longest ago, who comes first: a dict keeps its order."""
+    owner = next(iter(queues))
+    queue = queues.pop(owner)
+    work = queue.popleft()
+    if queue:
+        queues[owner] = queue  # at the end
+    return owner, work
 
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()

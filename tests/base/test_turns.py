@@ -7,10 +7,11 @@ import gc
 import time
 import weakref
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
-from gateway.base.turns import LINGERING, TURN_SECONDS, Turns, find_turns, spawn
+from gateway.base.turns import LINGERING, REST_TURNS, TURN_SECONDS, Turns, find_turns, spawn
 
 SHARE = 8
 
@@ -104,3 +105,42 @@ async def test_what_tasks_do_for_milliseconds_is_spread_over_turns_and_fair() ->
     assert done.index("b") <= 2
     assert sorted(done) == [*"aaaab"]
     assert not failures
+
+
+async def test_short_work_is_not_held_back_by_long_work_that_waits() -> None:
+    """Fifty bodies that are parsed one a turn made each new connection's head wait for fifty turns."""
+    turns, heads, bodies = Turns(asyncio.get_running_loop()), list[str](), list[str]()
+
+    async def parse() -> None:
+        await turns.wait("busy")
+        work_long(bodies, "body")
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(parse())
+        await asyncio.sleep(0)
+        for _ in range(SHARE):
+            turns.defer("strangers", partial(heads.append, "head"))
+        turns.defer("busy", partial(heads.append, "head"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(heads) > SHARE
+        assert len(bodies) < 3
+
+
+async def test_turns_without_long_work_follow_each_with_it() -> None:
+    loop = asyncio.get_running_loop()
+    turns, bodies, at = Turns(loop), list[str](), list[int]()
+    turn = 0
+
+    async def parse() -> None:
+        await turns.wait("busy")
+        at.append(turn)
+        work_long(bodies, "body")
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(parse()) for _ in range(4)]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            turn += 1
+    assert [later - earlier for earlier, later in pairwise(at[1:])] == [REST_TURNS + 1] * 2
