@@ -28,12 +28,13 @@ _IDEMPOTENCY_KEY: Final = arg(
 
 @verb(
     "account add",
-    "account add alice --credit 20 --rpm 600",
-    "account add admin --operator",
-    arg("name", "NAME", "a name that is not yet taken"),
-    arg("--credit", read.amount_or_zero, "the balance to begin with", default=0),
-    flag("--operator", "make it an operator's account"),
-    *make_limits(arg),
+    examples=("account add alice --credit 20 --rpm 600", "account add admin --operator"),
+    arguments=(
+        arg("name", "NAME", "a name that is not yet taken"),
+        arg("--credit", read.amount_or_zero, "the balance to begin with", default=0),
+        flag("--operator", "make it an operator's account"),
+        *make_limits(arg),
+    ),
 )
 def account_add(
     command: Command, name: str, credit: int, *, operator: bool, **terms: Unpack[TermChanges]
@@ -50,11 +51,15 @@ def account_add(
 
 @verb(
     "account edit",
-    "account edit alice --concurrency 20 --models gpt-5.4-nano,demo/echo",
-    "account edit alice --rpm none --role operator",
-    _NAME,
-    *make_limits(edit),
-    choice("--role", get_args(Role), "a new role ends the account's sessions"),
+    examples=(
+        "account edit alice --concurrency 20 --models gpt-5.4-nano,demo/echo",
+        "account edit alice --rpm none --role operator",
+    ),
+    arguments=(
+        _NAME,
+        *make_limits(edit),
+        choice("--role", get_args(Role), "a new role ends the account's sessions"),
+    ),
 )
 def account_edit(
     command: Command, name: str, role: Role | None, **changes: Unpack[TermChanges]
@@ -75,13 +80,13 @@ def warn_of_likeness(command: Command, books: Books, names: Sequence[str]) -> No
         command.say(f"Note: {note}")
 
 
-@verb("account list", "account list", "account list --json")
+@verb("account list", examples=("account list", "account list --json"))
 def account_list(command: Command) -> None:
     """List the accounts with their balances."""
     command.show_list(command.open_books().accounts.read_all(), views.ACCOUNT)
 
 
-@verb("account show", "account show alice", _NAME)
+@verb("account show", examples=("account show alice",), arguments=(_NAME,))
 def account_show(command: Command, name: str) -> None:
     """Show an account with its keys and latest entries."""
     books = command.open_books()
@@ -102,16 +107,20 @@ def account_show(command: Command, name: str) -> None:
 
 @verb(
     "account credit",
-    'account credit alice 20 --note "invoice 17"',
-    "account credit alice 20 --idempotency-key invoice-17",
-    _NAME,
-    arg(
-        "amount",
-        read.amount_above_zero,
-        "how much to add, such as 5 or 0.25; `account correct` takes money",
+    examples=(
+        'account credit alice 20 --note "invoice 17"',
+        "account credit alice 20 --idempotency-key invoice-17",
     ),
-    arg("--note", "TEXT", "the reason, kept with the entry"),
-    _IDEMPOTENCY_KEY,
+    arguments=(
+        _NAME,
+        arg(
+            "amount",
+            read.amount_above_zero,
+            "how much to add, such as 5 or 0.25; `account correct` takes money",
+        ),
+        arg("--note", "TEXT", "the reason, kept with the entry"),
+        _IDEMPOTENCY_KEY,
+    ),
 )
 def account_credit(
     command: Command, name: str, amount: int, note: str | None, idempotency_key: str | None
@@ -124,15 +133,19 @@ def account_credit(
 
 @verb(
     "account correct",
-    'account correct alice 0.5 --note "charged twice today"',
-    'account correct alice -5 --note "credited twice"',
-    'account correct alice -0.25 --note "interrupted" --request req_0123456789abcdef',
-    'account correct alice 0 --note "no reply" --request req_0123456789abcdef',
-    _NAME,
-    arg("amount", read.amount, "how much: 0.5 gives money back, -0.5 takes it"),
-    arg("--note", "TEXT", "the reason", required=True),
-    arg("--request", "ID", "the interrupted request that this settles"),
-    _IDEMPOTENCY_KEY,
+    examples=(
+        'account correct alice 0.5 --note "charged twice today"',
+        'account correct alice -5 --note "credited twice"',
+        'account correct alice -0.25 --note "interrupted" --request req_0123456789abcdef',
+        'account correct alice 0 --note "no reply" --request req_0123456789abcdef',
+    ),
+    arguments=(
+        _NAME,
+        arg("amount", read.amount, "how much: 0.5 gives money back, -0.5 takes it"),
+        arg("--note", "TEXT", "the reason", required=True),
+        arg("--request", "ID", "the interrupted request that this settles"),
+        _IDEMPOTENCY_KEY,
+    ),
 )
 def account_correct(
     command: Command,
@@ -151,7 +164,7 @@ def account_correct(
     tell_entry(command, entry)
 
 
-@verb("account suspend", "account suspend alice", _NAME)
+@verb("account suspend", examples=("account suspend alice",), arguments=(_NAME,))
 def account_suspend(command: Command, name: str) -> None:
     """Refuse an account's requests until it is resumed."""
     books = command.open_books()
@@ -163,7 +176,7 @@ def account_suspend(command: Command, name: str) -> None:
         command.say("It was the last operator: only commands can manage accounts now.")
 
 
-@verb("account resume", "account resume alice", _NAME)
+@verb("account resume", examples=("account resume alice",), arguments=(_NAME,))
 def account_resume(command: Command, name: str) -> None:
     """Accept a suspended account's requests again."""
     _tell_account(command, command.open_books().accounts.resume(name), "resumed")

@@ -16,7 +16,7 @@ from gateway.ledger.records import AuditReport, DatabaseUrl, Refused
 NEW_FILE: Final = arg("file", read.new_file, "the new file; must not exist")
 
 
-@verb("audit", "audit", "audit --json")
+@verb("audit", examples=("audit", "audit --json"))
 def audit(command: Command) -> int:
     books = command.open_books()
     with command.progress() as progress:
@@ -36,7 +36,11 @@ def audit(command: Command) -> int:
     return tell_verdict(command, report)
 
 
-@verb("backup", "backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json", NEW_FILE)
+@verb(
+    "backup",
+    examples=("backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json"),
+    arguments=(NEW_FILE,),
+)
 def backup(command: Command, file: Path) -> None:
     location = command.config.storage.location
     if isinstance(location, DatabaseUrl):

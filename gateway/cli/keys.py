@@ -50,12 +50,13 @@ NEW_TERMS: Final = (
 
 @verb(
     "key add",
-    "key add alice --name laptop",
-    "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
-    "key add alice --name ci --budget 5/day",
-    f"KEY=$({PROGRAM} key add alice)",
-    arg("account", "ACCOUNT", "the account that pays"),
-    *NEW_TERMS,
+    examples=(
+        "key add alice --name laptop",
+        "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
+        "key add alice --name ci --budget 5/day",
+        f"KEY=$({PROGRAM} key add alice)",
+    ),
+    arguments=(arg("account", "ACCOUNT", "the account that pays"), *NEW_TERMS),
 )
 def key_add(command: Command, account: str, **options: Unpack[KeyOptions]) -> None:
     """Make a key and print it on stdout. It is shown only once."""
@@ -68,14 +69,15 @@ def key_add(command: Command, account: str, **options: Unpack[KeyOptions]) -> No
 
 @verb(
     "key edit",
-    "key edit laptop --cap 20 --expires 90d",
-    "key edit ID --rpm 60 --budget none",
-    _KEY,
-    edit("--name", "NAME", "a name to tell keys apart"),
-    edit("--cap", read.amount_above_zero, _CAP, dest="cap_nano"),
-    edit(*_BUDGET),
-    edit("--expires", read.expiry, f"when it expires: 30d, 12h, {MOMENTS}"),
-    *make_limits(edit),
+    examples=("key edit laptop --cap 20 --expires 90d", "key edit ID --rpm 60 --budget none"),
+    arguments=(
+        _KEY,
+        edit("--name", "NAME", "a name to tell keys apart"),
+        edit("--cap", read.amount_above_zero, _CAP, dest="cap_nano"),
+        edit(*_BUDGET),
+        edit("--expires", read.expiry, f"when it expires: 30d, 12h, {MOMENTS}"),
+        *make_limits(edit),
+    ),
 )
 def key_edit(command: Command, key: str, **options: Unpack[KeyOptions]) -> None:
     """Change a key. Options that are left out change nothing."""
@@ -112,10 +114,10 @@ def look_up(
 
 @verb(
     "key list",
-    "key list",
-    "key list alice --json",
-    "key list --unused 30d",
-    arg("--unused", read.duration_seconds, "only keys that work and were not used for so long"),
+    examples=("key list", "key list alice --json", "key list --unused 30d"),
+    arguments=(
+        arg("--unused", read.duration_seconds, "only keys that work and were not used for so long"),
+    ),
     either=OF_ACCOUNT,
 )
 def key_list(command: Command, account: str | None, unused: int | None) -> None:
@@ -130,14 +132,15 @@ def key_list(command: Command, account: str | None, unused: int | None) -> None:
 
 @verb(
     "key rotate",
-    "key rotate laptop",
-    "key rotate ID --grace 24h",
-    _KEY,
-    arg(
-        "--grace",
-        read.duration_seconds,
-        "how long the old key still works: 0, 1h, 24h or 7d",
-        default=0,
+    examples=("key rotate laptop", "key rotate ID --grace 24h"),
+    arguments=(
+        _KEY,
+        arg(
+            "--grace",
+            read.duration_seconds,
+            "how long the old key still works: 0, 1h, 24h or 7d",
+            default=0,
+        ),
     ),
 )
 def key_rotate(command: Command, key: str, grace: int) -> None:
@@ -148,7 +151,7 @@ def key_rotate(command: Command, key: str, grace: int) -> None:
     books.wait_in_force()
 
 
-@verb("key revoke", "key revoke laptop", "key revoke ID", _KEY)
+@verb("key revoke", examples=("key revoke laptop", "key revoke ID"), arguments=(_KEY,))
 def key_revoke(command: Command, key: str) -> None:
     """Revoke a key for good."""
     books = command.open_books()

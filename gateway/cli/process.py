@@ -23,7 +23,7 @@ from gateway.ledger.opening import check_ledger
 from gateway.ledger.records import LedgerError
 
 
-@verb("serve", "serve", "serve --config /etc/gateway.toml", json=False, load=load_config)
+@verb("serve", examples=("serve", "serve --config /etc/gateway.toml"), json=False, load=load_config)
 def serve(command: Command) -> int:
     # Here, as no other verb needs the web server.
     from gateway.server import run_server
@@ -33,9 +33,12 @@ def serve(command: Command) -> int:
 
 @verb(
     "init",
-    "init",
-    "init /etc/gateway/gateway.toml",
-    arg("file", read.new_file, "the new file; must not exist (default: as --config)", nargs="?"),
+    examples=("init", "init /etc/gateway/gateway.toml"),
+    arguments=(
+        arg(
+            "file", read.new_file, "the new file; must not exist (default: as --config)", nargs="?"
+        ),
+    ),
     load=load_defaults,
 )
 def init(command: Command, file: Path | None) -> None:
@@ -68,7 +71,7 @@ class Look:
     """The providers that cannot be used."""
 
 
-@verb("check", "check", "check --json --config /etc/gateway.toml", load=load_config)
+@verb("check", examples=("check", "check --json --config /etc/gateway.toml"), load=load_config)
 def check(command: Command) -> int:
     config, path = fetch_keys(command.config), str(command.config.path)
     words = f"{path} is valid. Models that are on: {len(config.active_models())}."

@@ -183,24 +183,22 @@ VERBS: Final[dict[str, Verb]] = {}
 
 def verb(
     path: str,
-    *parts: str | Argument,
+    *,
+    examples: tuple[str, ...] = (),
+    arguments: tuple[Argument, ...] = (),
     either: tuple[Argument, ...] = (),
     json: bool = True,
     load: Callable[[Path, Mapping[str, str]], Config] = _read_config,
 ) -> Callable[[Run], Run]:
     """Make a verb of a function, whose docstring says what it does unless `find_words` does.
 
-    `parts` are examples, by default the verb alone, and arguments. `json` adds `--json` to them, unless
-    `either` has it.
+    Without `examples` the help shows the verb alone. `json` adds `--json`, unless `either` has it.
     """
 
     def add(run: Run) -> Run:
         said = find_words().get(path) or " ".join((inspect.getdoc(run) or "").split())
-        examples = tuple(one for one in parts if isinstance(one, str)) or (path,)
-        arguments = [one for one in parts if isinstance(one, Argument)]
-        if json and JSON not in either:
-            arguments.append(JSON)
-        VERBS[path] = Verb(path, said, run, examples, tuple(arguments), either, load)
+        own = (*arguments, JSON) if json and JSON not in either else arguments
+        VERBS[path] = Verb(path, said, run, examples or (path,), own, either, load)
         return run
 
     return add

@@ -14,16 +14,15 @@ from gateway.extras.alerts.settings import Alerts
 
 @verb(
     "alerts list",
-    "alerts list",
-    "alerts list --limit 5 --json",
-    arg("--limit", read.count_above_zero, "the most to list", default=20),
+    examples=("alerts list", "alerts list --limit 5 --json"),
+    arguments=(arg("--limit", read.count_above_zero, "the most to list", default=20),),
 )
 def list_alerts(command: Command, limit: int) -> None:
     """List the latest alerts to the operator, and whether they were delivered."""
     command.show_list(AlertBook(command.open_books()).read_latest(limit), ALERT)
 
 
-@verb("alerts test", "alerts test", "alerts test --json", load=load_config)
+@verb("alerts test", examples=("alerts test", "alerts test --json"), load=load_config)
 def send_test(command: Command) -> int:
     """Send a test to the webhook and the command under [alerts], and say how it went."""
     import asyncio

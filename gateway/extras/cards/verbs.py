@@ -13,12 +13,13 @@ from gateway.extras.reports.views import show_latest
 
 @verb(
     "orders",
-    "orders --state made",
-    "orders --account alice --since 30d",
-    ACCOUNT,
-    choice("--state", get_args(OrderState), "only orders in this state"),
-    SINCE,
-    LIMIT,
+    examples=("orders --state made", "orders --account alice --since 30d"),
+    arguments=(
+        ACCOUNT,
+        choice("--state", get_args(OrderState), "only orders in this state"),
+        SINCE,
+        LIMIT,
+    ),
 )
 def orders(
     command: Command, account: str | None, state: OrderState | None, since: int | None, limit: int

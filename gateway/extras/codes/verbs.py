@@ -13,12 +13,16 @@ from gateway.extras.codes.records import CODE, NEW_CODES, CodeStatus
 
 @verb(
     "code make",
-    "code make --amount 5 --count 20 --expires 90d > codes.txt",
-    'code make --amount 25 --note "spring course"',
-    arg("--amount", read.amount_above_zero, "the value of each code", required=True),
-    arg("--count", read.count, "the number of codes", default=1),
-    make_expiry("when they expire: 30d"),
-    arg("--note", "TEXT", "their purpose, shown in lists"),
+    examples=(
+        "code make --amount 5 --count 20 --expires 90d > codes.txt",
+        'code make --amount 25 --note "spring course"',
+    ),
+    arguments=(
+        arg("--amount", read.amount_above_zero, "the value of each code", required=True),
+        arg("--count", read.count, "the number of codes", default=1),
+        make_expiry("when they expire: 30d"),
+        arg("--note", "TEXT", "their purpose, shown in lists"),
+    ),
 )
 def code_make(
     command: Command, amount: int, count: int, expires: read.Expiry | None, note: str | None
@@ -35,9 +39,8 @@ def code_make(
 
 @verb(
     "code list",
-    "code list",
-    "code list --status open --json",
-    choice("--status", get_args(CodeStatus), "list only codes with this status"),
+    examples=("code list", "code list --status open --json"),
+    arguments=(choice("--status", get_args(CodeStatus), "list only codes with this status"),),
 )
 def code_list(command: Command, status: CodeStatus | None) -> None:
     """List codes, without their secrets."""
@@ -47,10 +50,11 @@ def code_list(command: Command, status: CodeStatus | None) -> None:
 
 @verb(
     "code void",
-    "code void ID",
-    "code void --batch ID",
-    arg("id", "ID", "the id, as shown by `code list`"),
-    flag("--batch", "ID is the id of a batch"),
+    examples=("code void ID", "code void --batch ID"),
+    arguments=(
+        arg("id", "ID", "the id, as shown by `code list`"),
+        flag("--batch", "ID is the id of a batch"),
+    ),
 )
 def code_void(command: Command, id: str, *, batch: bool) -> None:  # noqa: A002 - the argument's name
     """Void a code, or all open codes of a batch."""

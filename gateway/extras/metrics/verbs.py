@@ -12,9 +12,10 @@ from gateway.config.load import load_defaults
 
 @verb(
     "dashboard",
-    "dashboard grafana.json",
-    "dashboard > grafana.json",
-    arg("file", read.new_file, "the new file; must not exist (default: stdout)", nargs="?"),
+    examples=("dashboard grafana.json", "dashboard > grafana.json"),
+    arguments=(
+        arg("file", read.new_file, "the new file; must not exist (default: stdout)", nargs="?"),
+    ),
     load=load_defaults,
 )
 def write_dashboard(command: Command, file: Path | None) -> None:

@@ -34,12 +34,11 @@ Wait = Callable[[], bool]
 
 @verb(
     "top",
-    "top",
-    "top --every 5",
-    "top --once",
-    "top --json --every 60 > top.jsonl",
-    arg("--every", read.count_above_zero, "the seconds between two looks", default=2),
-    flag("--once", "look once and end, as it does without a terminal"),
+    examples=("top", "top --every 5", "top --once", "top --json --every 60 > top.jsonl"),
+    arguments=(
+        arg("--every", read.count_above_zero, "the seconds between two looks", default=2),
+        flag("--once", "look once and end, as it does without a terminal"),
+    ),
 )
 def top(command: Command, every: int, *, once: bool) -> int:
     books = command.open_books()

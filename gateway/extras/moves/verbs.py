@@ -33,10 +33,14 @@ _TO: Final = arg("--to", read.new_file, "write to this new file, not to stdout",
 
 @verb(
     "adopt litellm",
-    "adopt litellm config.yaml --to gateway.toml",
-    "adopt litellm config.json > gateway.toml",
-    arg("file", read.new_file, "its config.yaml, or the same as JSON, which needs no PyYAML"),
-    _TO,
+    examples=(
+        "adopt litellm config.yaml --to gateway.toml",
+        "adopt litellm config.json > gateway.toml",
+    ),
+    arguments=(
+        arg("file", read.new_file, "its config.yaml, or the same as JSON, which needs no PyYAML"),
+        _TO,
+    ),
     load=load_defaults,
 )
 def adopt_litellm(command: Command, file: Path, target: Path | None) -> None:
@@ -49,9 +53,11 @@ def adopt_litellm(command: Command, file: Path, target: Path | None) -> None:
 
 @verb(
     "adopt new-api",
-    "adopt new-api channels.json options.json --to gateway.toml",
-    arg("files", read.new_file, "exports of its channels and options, as JSON", nargs="+"),
-    _TO,
+    examples=("adopt new-api channels.json options.json --to gateway.toml",),
+    arguments=(
+        arg("files", read.new_file, "exports of its channels and options, as JSON", nargs="+"),
+        _TO,
+    ),
     load=load_defaults,
 )
 def adopt_new_api(command: Command, files: list[Path], target: Path | None) -> None:
@@ -82,8 +88,12 @@ def _hand_over(command: Command, draft: Draft, target: Path | None) -> None:
 
 @verb(
     "account import",
-    "account import people.csv > keys.csv",
-    arg("file", read.new_file, f"CSV with the header {','.join(people.COLUMNS)}, or some of it"),
+    examples=("account import people.csv > keys.csv",),
+    arguments=(
+        arg(
+            "file", read.new_file, f"CSV with the header {','.join(people.COLUMNS)}, or some of it"
+        ),
+    ),
 )
 def account_import(command: Command, file: Path) -> None:
     """Add the accounts of a CSV file, each with a key, or none. The keys are shown only once."""
@@ -100,23 +110,31 @@ def account_import(command: Command, file: Path) -> None:
 
 @verb(
     "key adopt",
-    "key adopt alice --name old --cap 20 --stdin < keys.txt",
-    "key adopt --csv keys.csv",
-    "key adopt alice --digests --stdin < hashes.txt",
-    arg("account", "ACCOUNT", "the account that pays; with --csv of rows without one", nargs="?"),
-    flag("--stdin", "read from stdin: one key a line, and nothing else"),
-    arg(
-        *("--csv", read.new_file),
-        f"CSV, or stdin without a file, below the header {','.join(adopted.COLUMNS)}, or some of it",
-        nargs="?",
-        dest="file",
-        default=SUPPRESS,
+    examples=(
+        "key adopt alice --name old --cap 20 --stdin < keys.txt",
+        "key adopt --csv keys.csv",
+        "key adopt alice --digests --stdin < hashes.txt",
     ),
-    flag("--digests", "they are SHA-256 in hex, as in the table LiteLLM_VerificationToken"),
-    arg(
-        "--prefix", "TEXT", "stands before each key: sk- for those of tables of one-api and new-api"
+    arguments=(
+        arg(
+            "account", "ACCOUNT", "the account that pays; with --csv of rows without one", nargs="?"
+        ),
+        flag("--stdin", "read from stdin: one key a line, and nothing else"),
+        arg(
+            *("--csv", read.new_file),
+            f"CSV, or stdin without a file, below the header {','.join(adopted.COLUMNS)}, or some of it",
+            nargs="?",
+            dest="file",
+            default=SUPPRESS,
+        ),
+        flag("--digests", "they are SHA-256 in hex, as in the table LiteLLM_VerificationToken"),
+        arg(
+            "--prefix",
+            "TEXT",
+            "stands before each key: sk- for those of tables of one-api and new-api",
+        ),
+        *NEW_TERMS,
     ),
-    *NEW_TERMS,
 )
 def key_adopt(
     command: Command,
@@ -164,7 +182,7 @@ def _read_stdin() -> str:
     return sources.decode(sys.stdin.buffer.read(sources.MAX_BYTES + 1), "stdin")
 
 
-@verb("export", "export ledger.jsonl", NEW_FILE)
+@verb("export", examples=("export ledger.jsonl",), arguments=(NEW_FILE,))
 def export_ledger(command: Command, file: Path) -> int:
     books = command.open_books()
     # An import would refuse a ledger that does not add up.
@@ -187,9 +205,8 @@ def export_ledger(command: Command, file: Path) -> int:
 
 @verb(
     "import",
-    "import ledger.jsonl",
-    "import ledger.jsonl --config /etc/gateway.toml",
-    arg("file", read.new_file, "a file that `export` wrote"),
+    examples=("import ledger.jsonl", "import ledger.jsonl --config /etc/gateway.toml"),
+    arguments=(arg("file", read.new_file, "a file that `export` wrote"),),
 )
 def import_ledger(command: Command, file: Path) -> int:
     location = command.config.storage.location

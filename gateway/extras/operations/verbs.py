@@ -56,9 +56,10 @@ _LATENCIES: Final[Columns[LatencyRow]] = (
 
 @verb(
     "providers",
-    "providers",
-    "providers --day yesterday --json",
-    arg("--day", read.start, "the UTC day of this time for latencies (default: today)"),
+    examples=("providers", "providers --day yesterday --json"),
+    arguments=(
+        arg("--day", read.start, "the UTC day of this time for latencies (default: today)"),
+    ),
 )
 def providers(command: Command, day: int | None) -> None:
     books = command.open_books()
@@ -90,12 +91,8 @@ def providers(command: Command, day: int | None) -> None:
 
 @verb(
     "refusals",
-    "refusals",
-    "refusals --account alice --since yesterday",
-    "refusals --each",
-    ACCOUNT,
-    SINCE,
-    flag("--each", "the latest requests one by one, of this week"),
+    examples=("refusals", "refusals --account alice --since yesterday", "refusals --each"),
+    arguments=(ACCOUNT, SINCE, flag("--each", "the latest requests one by one, of this week")),
 )
 def refusals(command: Command, account: str | None, since: int | None, *, each: bool) -> None:
     books = command.open_books()
@@ -111,12 +108,16 @@ def refusals(command: Command, account: str | None, since: int | None, *, each: 
 
 @verb(
     "events",
-    "events --since 24h",
-    "events --search alice --limit 200",
-    "events --search key.revoke",
-    arg("--search", "TEXT", "only those whose actor, action, account or target contains TEXT"),
-    SINCE,
-    LIMIT,
+    examples=(
+        "events --since 24h",
+        "events --search alice --limit 200",
+        "events --search key.revoke",
+    ),
+    arguments=(
+        arg("--search", "TEXT", "only those whose actor, action, account or target contains TEXT"),
+        SINCE,
+        LIMIT,
+    ),
 )
 def events(command: Command, search: str | None, since: int | None, limit: int) -> None:
     chosen = EventFilter(search, since_ms=since or 0)

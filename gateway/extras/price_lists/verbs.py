@@ -23,9 +23,8 @@ _FILE: Final = arg("file", read.new_file, "the price list that you downloaded")
 
 @verb(
     "price check",
-    "price check data.json",
-    "price check model_prices_and_context_window.json --json",
-    _FILE,
+    examples=("price check data.json", "price check model_prices_and_context_window.json --json"),
+    arguments=(_FILE,),
 )
 def price_check(command: Command, file: Path) -> int:
     """Compare the prices with a list: the JSON of genai-prices, or LiteLLM's map.
@@ -49,7 +48,7 @@ def price_check(command: Command, file: Path) -> int:
     return ExitCode.FAILED if drifting or not found else ExitCode.OK
 
 
-@verb("price propose", "price propose data.json", _FILE)
+@verb("price propose", examples=("price propose data.json",), arguments=(_FILE,))
 def price_propose(command: Command, file: Path) -> None:
     """Print prices of a list as TOML to paste, with the old ones in comments. Changes nothing."""
     compared = _open(command, file)

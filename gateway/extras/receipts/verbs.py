@@ -20,9 +20,8 @@ _UNITS: Final = {"request": "each", "web_search": "per thousand"}
 
 @verb(
     "receipt",
-    "receipt req_0123456789abcdef",
-    "receipt req_0123456789abcdef --json",
-    arg("id", "ID", "the request id, from the reply's x-request-id"),
+    examples=("receipt req_0123456789abcdef", "receipt req_0123456789abcdef --json"),
+    arguments=(arg("id", "ID", "the request id, from the reply's x-request-id"),),
 )
 def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
     try:

@@ -229,10 +229,12 @@ SHELLS: Final[Mapping[str, Callable[[], str]]] = {
 
 @verb(
     "completion",
-    "completion bash",
-    "completion zsh",
-    "completion fish > ~/.config/fish/completions/gateway.fish",
-    choice("shell", tuple(SHELLS), "the shell"),
+    examples=(
+        "completion bash",
+        "completion zsh",
+        "completion fish > ~/.config/fish/completions/gateway.fish",
+    ),
+    arguments=(choice("shell", tuple(SHELLS), "the shell"),),
     json=False,
     load=load_defaults,
 )

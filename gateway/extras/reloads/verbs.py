@@ -15,8 +15,7 @@ from gateway.ledger.opening import find_server
 
 @verb(
     "reload",
-    "reload",
-    "reload --config /etc/gateway.toml --json",
+    examples=("reload", "reload --config /etc/gateway.toml --json"),
     load=partial(load_table, name="storage"),
 )
 def reload(command: Command) -> int:

@@ -41,21 +41,27 @@ from gateway.ledger.sql.books import Books
 
 @verb(
     "calls",
-    "calls --outcome failed --since yesterday",
-    "calls --account alice --status 502 --limit 5 --json",
-    "calls --slower-than 10s --since 24h",
-    "calls --slowest 20 --since 24h",
-    ACCOUNT,
-    arg("--key", "KEY", "only this key: its id, or its name if no other has it"),
-    arg("--model", "M", "only this model"),
-    arg("--provider", "P", "only this provider"),
-    choice("--outcome", tuple(views.OUTCOMES), "only calls that ended so"),
-    arg("--status", read.count, "only this status of the reply"),
-    arg("--slower-than", read.duration_seconds, "only calls that took longer, such as 10s or 2m"),
-    arg("--slowest", read.count, "the N that took longest instead of the latest"),
-    SINCE,
-    UNTIL,
-    LIMIT,
+    examples=(
+        "calls --outcome failed --since yesterday",
+        "calls --account alice --status 502 --limit 5 --json",
+        "calls --slower-than 10s --since 24h",
+        "calls --slowest 20 --since 24h",
+    ),
+    arguments=(
+        ACCOUNT,
+        arg("--key", "KEY", "only this key: its id, or its name if no other has it"),
+        arg("--model", "M", "only this model"),
+        arg("--provider", "P", "only this provider"),
+        choice("--outcome", tuple(views.OUTCOMES), "only calls that ended so"),
+        arg("--status", read.count, "only this status of the reply"),
+        arg(
+            "--slower-than", read.duration_seconds, "only calls that took longer, such as 10s or 2m"
+        ),
+        arg("--slowest", read.count, "the N that took longest instead of the latest"),
+        SINCE,
+        UNTIL,
+        LIMIT,
+    ),
 )
 def list_calls(
     command: Command,
@@ -117,14 +123,18 @@ _ERROR: Final = Fields[UpstreamFailure]("status", "type", "code", "param")
 
 @verb(
     "usage",
-    "usage --since 7d",
-    "usage --by account --since today",
-    "usage --account alice --by model --since yesterday",
-    "usage --since 2026-11-01 --until 2026-11-30 --csv > usage.csv",
-    ACCOUNT,
-    choice("--by", get_args(UsageGroup), "one line for each", default="day"),
-    SINCE,
-    UNTIL,
+    examples=(
+        "usage --since 7d",
+        "usage --by account --since today",
+        "usage --account alice --by model --since yesterday",
+        "usage --since 2026-11-01 --until 2026-11-30 --csv > usage.csv",
+    ),
+    arguments=(
+        ACCOUNT,
+        choice("--by", get_args(UsageGroup), "one line for each", default="day"),
+        SINCE,
+        UNTIL,
+    ),
     either=make_formats(),
 )
 def usage(
@@ -172,11 +182,15 @@ def _make_fields(books: Books, by: UsageGroup, *, has_costs: bool) -> Fields[_Su
 
 @verb(
     "statement",
-    "statement --month 2026-10",
-    "statement --month 2026-10 --account alice",
-    "statement --month 2026-10 --csv > october.csv",
-    arg("--month", read.month, "the calendar month (UTC), such as 2026-10", required=True),
-    ACCOUNT,
+    examples=(
+        "statement --month 2026-10",
+        "statement --month 2026-10 --account alice",
+        "statement --month 2026-10 --csv > october.csv",
+    ),
+    arguments=(
+        arg("--month", read.month, "the calendar month (UTC), such as 2026-10", required=True),
+        ACCOUNT,
+    ),
     either=make_formats(),
 )
 def statement(command: Command, month: tuple[int, int], account: str | None, *, csv: bool) -> None:
@@ -193,13 +207,17 @@ _ENTRY: Final = Fields[EntryView](*shared.ENTRY.members, table=("account", *shar
 
 @verb(
     "entries",
-    "entries --since 7d --kind correction",
-    "entries --since 2026-10-01 --until 2026-10-31 --csv > october.csv",
-    ACCOUNT,
-    choice("--kind", get_args(EntryKind), "only entries of this kind"),
-    SINCE,
-    UNTIL,
-    LIMIT,
+    examples=(
+        "entries --since 7d --kind correction",
+        "entries --since 2026-10-01 --until 2026-10-31 --csv > october.csv",
+    ),
+    arguments=(
+        ACCOUNT,
+        choice("--kind", get_args(EntryKind), "only entries of this kind"),
+        SINCE,
+        UNTIL,
+        LIMIT,
+    ),
     either=make_formats("write all of them as CSV to stdout"),
 )
 def entries(
@@ -246,15 +264,15 @@ _ORDERS: Final[Mapping[Order, Callable[[StandingView], tuple[int | str, ...]]]] 
 
 @verb(
     "account list",
-    "account list",
-    "account list --sort lasts",
-    "account list --json",
-    choice(
-        "--sort",
-        get_args(Order),
-        "by name, or the least balance first, or first what lasts for the fewest days at the rate"
-        " of the last 7",
-        default="name",
+    examples=("account list", "account list --sort lasts", "account list --json"),
+    arguments=(
+        choice(
+            "--sort",
+            get_args(Order),
+            "by name, or the least balance first, or first what lasts for the fewest days at the rate"
+            " of the last 7",
+            default="name",
+        ),
     ),
 )
 def account_list(command: Command, sort: Order) -> None:

@@ -14,18 +14,22 @@ from gateway.extras.script_tokens.records import TOKEN, TokenRole, TokenTerms
 
 @verb(
     "token add",
-    "token add shop --role accounts",
-    "token add monitor --role read --expires 90d",
-    f"TOKEN=$({PROGRAM} token add shop --role accounts)",
-    arg("name", "NAME", "a name that no other live token has"),
-    choice(
-        "--role",
-        get_args(TokenRole),
-        "operator: all but passwords, sign-in links, sessions, roles and tokens; accounts:"
-        " accounts, their keys, credits and codes; read: look at everything, change nothing",
-        required=True,
+    examples=(
+        "token add shop --role accounts",
+        "token add monitor --role read --expires 90d",
+        f"TOKEN=$({PROGRAM} token add shop --role accounts)",
     ),
-    make_expiry("when it expires: 30d"),
+    arguments=(
+        arg("name", "NAME", "a name that no other live token has"),
+        choice(
+            "--role",
+            get_args(TokenRole),
+            "operator: all but passwords, sign-in links, sessions, roles and tokens; accounts:"
+            " accounts, their keys, credits and codes; read: look at everything, change nothing",
+            required=True,
+        ),
+        make_expiry("when it expires: 30d"),
+    ),
 )
 def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
     """Make a token for scripts that use the console's API, and print it. It is shown only once."""
@@ -37,7 +41,7 @@ def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry
     command.show({"secret": made.secret, **described}, made.secret)
 
 
-@verb("token list", "token list", "token list --json")
+@verb("token list", examples=("token list", "token list --json"))
 def token_list(command: Command) -> None:
     """List tokens, without their secrets."""
     command.show_list(TokenBook(command.open_books()).read_all(), TOKEN)
@@ -45,9 +49,8 @@ def token_list(command: Command) -> None:
 
 @verb(
     "token revoke",
-    "token revoke shop",
-    "token revoke ID",
-    arg("token", "NAME|ID", "its name or id, as shown by `token list`"),
+    examples=("token revoke shop", "token revoke ID"),
+    arguments=(arg("token", "NAME|ID", "its name or id, as shown by `token list`"),),
 )
 def token_revoke(command: Command, token: str) -> None:
     """Revoke a token for good."""

@@ -17,11 +17,12 @@ _BUDGET_NAME: Final = arg("budget", "ID|NAME", "the id or the name, as `budget l
 
 @verb(
     "budget add",
-    "budget add alice team 100/month",
-    "budget add alice ci 5/day --json",
-    arg("account", "ACCOUNT", "the account whose keys may spend from it"),
-    arg("name", "NAME", "its name, which no other budget of the account has"),
-    arg("allowance", read.allowance, _ALLOWANCE),
+    examples=("budget add alice team 100/month", "budget add alice ci 5/day --json"),
+    arguments=(
+        arg("account", "ACCOUNT", "the account whose keys may spend from it"),
+        arg("name", "NAME", "its name, which no other budget of the account has"),
+        arg("allowance", read.allowance, _ALLOWANCE),
+    ),
 )
 def budget_add(command: Command, account: str, name: str, allowance: Allowance) -> None:
     """Add a budget that several keys of an account can share."""
@@ -29,7 +30,7 @@ def budget_add(command: Command, account: str, name: str, allowance: Allowance) 
     _tell_budget(command, made, "added")
 
 
-@verb("budget list", "budget list", "budget list alice --json", either=OF_ACCOUNT)
+@verb("budget list", examples=("budget list", "budget list alice --json"), either=OF_ACCOUNT)
 def budget_list(command: Command, account: str | None) -> None:
     """List budgets: what is spent, what remains, and when they begin anew."""
     command.show_list(SharedBudgets(command.open_books()).read_all(account), BUDGET)
@@ -37,11 +38,12 @@ def budget_list(command: Command, account: str | None) -> None:
 
 @verb(
     "budget edit",
-    "budget edit team 200/month",
-    "budget edit 3 --name crew",
-    _BUDGET_NAME,
-    arg("allowance", read.allowance, _ALLOWANCE, nargs="?"),
-    arg("--name", "NEW", "another name"),
+    examples=("budget edit team 200/month", "budget edit 3 --name crew"),
+    arguments=(
+        _BUDGET_NAME,
+        arg("allowance", read.allowance, _ALLOWANCE, nargs="?"),
+        arg("--name", "NEW", "another name"),
+    ),
 )
 def budget_edit(
     command: Command, budget: str, allowance: Allowance | None, name: str | None
@@ -58,7 +60,7 @@ def budget_edit(
     books.wait_in_force()
 
 
-@verb("budget remove", "budget remove team", _BUDGET_NAME)
+@verb("budget remove", examples=("budget remove team",), arguments=(_BUDGET_NAME,))
 def budget_remove(command: Command, budget: str) -> None:
     """Remove a budget that no key spends from any more."""
     book = SharedBudgets(command.open_books())

@@ -53,11 +53,12 @@ def _ask_password() -> str:
 
 @verb(
     "account passwd",
-    "account passwd alice",
-    "account passwd alice < password.txt",
-    "account passwd alice --for dana",
-    _NAME,
-    _PERSON,
+    examples=(
+        "account passwd alice",
+        "account passwd alice < password.txt",
+        "account passwd alice --for dana",
+    ),
+    arguments=(_NAME, _PERSON),
 )
 def account_passwd(command: Command, name: str, person: str | None) -> None:
     """Set a password for the console: ask for it twice, or read a line of stdin.
@@ -77,10 +78,8 @@ def account_passwd(command: Command, name: str, person: str | None) -> None:
 
 @verb(
     "account signin-link",
-    "account signin-link alice",
-    "account signin-link alice --for dana",
-    _NAME,
-    _PERSON,
+    examples=("account signin-link alice", "account signin-link alice --for dana"),
+    arguments=(_NAME, _PERSON),
 )
 def account_signin_link(command: Command, name: str, person: str | None) -> None:
     """Print a link that signs in to the console as the account. It works once, within 30 minutes.
@@ -103,7 +102,11 @@ def account_signin_link(command: Command, name: str, person: str | None) -> None
     command.show({"url": url, "expires": format_iso(link.expires_ms)}, url)
 
 
-@verb("account signins", "account signins alice", "account signins alice --json", _NAME)
+@verb(
+    "account signins",
+    examples=("account signins alice", "account signins alice --json"),
+    arguments=(_NAME,),
+)
 def account_signins(command: Command, name: str) -> None:
     """List who signs in to an account: its own sign-in, and people with one of their own."""
     command.show_list(PeopleBook(command.open_books()).read_all(name), signin.SIGNIN)
@@ -111,9 +114,8 @@ def account_signins(command: Command, name: str) -> None:
 
 @verb(
     "account signin-remove",
-    "account signin-remove alice --for dana",
-    _NAME,
-    arg("--for", "PERSON", "whose sign-in it is", dest="person", required=True),
+    examples=("account signin-remove alice --for dana",),
+    arguments=(_NAME, arg("--for", "PERSON", "whose sign-in it is", dest="person", required=True)),
 )
 def account_signin_remove(command: Command, name: str, person: str) -> None:
     """Remove a person's sign-in: the password, one-time codes, link and sessions end at once."""
@@ -124,10 +126,8 @@ def account_signin_remove(command: Command, name: str, person: str) -> None:
 
 @verb(
     "account remove-totp",
-    "account remove-totp alice",
-    "account remove-totp alice --for dana",
-    _NAME,
-    _PERSON,
+    examples=("account remove-totp alice", "account remove-totp alice --for dana"),
+    arguments=(_NAME, _PERSON),
 )
 def account_remove_totp(command: Command, name: str, person: str | None) -> None:
     """Ask an account for no one-time codes any more, as when its authenticator app is lost."""
@@ -138,7 +138,7 @@ def account_remove_totp(command: Command, name: str, person: str | None) -> None
     command.say(f"Account {own.name} signs in without one-time codes. Its recovery codes are void.")
 
 
-@verb("account end-sessions", "account end-sessions alice", _NAME)
+@verb("account end-sessions", examples=("account end-sessions alice",), arguments=(_NAME,))
 def account_end_sessions(command: Command, name: str) -> None:
     """Sign everybody of an account out of the console. Its passwords stay."""
     ended = SignInBook(command.open_books()).end_all_sessions(name)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @verb(
     "check",
-    "check",
-    "check --live",
-    "check --json --config /etc/gateway.toml",
-    flag(
-        "--live",
-        "also ask each provider for its list of models, and say what is wrong;"
-        f" exits {ExitCode.FAILED} if one cannot be used",
+    examples=("check", "check --live", "check --json --config /etc/gateway.toml"),
+    arguments=(
+        flag(
+            "--live",
+            "also ask each provider for its list of models, and say what is wrong;"
+            f" exits {ExitCode.FAILED} if one cannot be used",
+        ),
     ),
     load=load_config,
 )

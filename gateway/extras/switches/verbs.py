@@ -14,9 +14,8 @@ _NOTE: Final = arg("--note", "TEXT", "why, for other operators")
 
 @verb(
     "model off",
-    'model off gpt-5.5 --note "answers nonsense, ticket 812"',
-    arg("name", "NAME", "the model's name in gateway.toml"),
-    _NOTE,
+    examples=('model off gpt-5.5 --note "answers nonsense, ticket 812"',),
+    arguments=(arg("name", "NAME", "the model's name in gateway.toml"), _NOTE),
 )
 def model_off(command: Command, name: str, note: str | None) -> None:
     """Switch a model off at once, until it is switched on again.
@@ -26,7 +25,11 @@ def model_off(command: Command, name: str, note: str | None) -> None:
     _switch_off(command, "model", name, note)
 
 
-@verb("model on", "model on gpt-5.5", arg("name", "NAME", "a model that is switched off"))
+@verb(
+    "model on",
+    examples=("model on gpt-5.5",),
+    arguments=(arg("name", "NAME", "a model that is switched off"),),
+)
 def model_on(command: Command, name: str) -> None:
     """Switch a model on again."""
     _switch_on(command, "model", name)
@@ -34,9 +37,8 @@ def model_on(command: Command, name: str) -> None:
 
 @verb(
     "provider off",
-    'provider off openai --note "their incident of today"',
-    arg("name", "NAME", "the provider's name in gateway.toml"),
-    _NOTE,
+    examples=('provider off openai --note "their incident of today"',),
+    arguments=(arg("name", "NAME", "the provider's name in gateway.toml"), _NOTE),
 )
 def provider_off(command: Command, name: str, note: str | None) -> None:
     """Switch a provider off at once, until it is switched on again.
@@ -47,13 +49,17 @@ def provider_off(command: Command, name: str, note: str | None) -> None:
     _switch_off(command, "provider", name, note)
 
 
-@verb("provider on", "provider on openai", arg("name", "NAME", "a provider that is switched off"))
+@verb(
+    "provider on",
+    examples=("provider on openai",),
+    arguments=(arg("name", "NAME", "a provider that is switched off"),),
+)
 def provider_on(command: Command, name: str) -> None:
     """Switch a provider on again."""
     _switch_on(command, "provider", name)
 
 
-@verb("switches", "switches", "switches --json")
+@verb("switches", examples=("switches", "switches --json"))
 def switches(command: Command) -> None:
     found = list_switches(command.open_books(), command.config)
     if found or command.as_json:

@@ -23,7 +23,7 @@ _STATUS: Final = re.compile(r"HTTP/1\.[01] ([0-9]{3}) ")
 _QUESTION: Final = b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n"
 
 
-@verb("health", "health", "health --json", load=partial(load_table, name="server"))
+@verb("health", examples=("health", "health --json"), load=partial(load_table, name="server"))
 def health(command: Command) -> int:
     server = command.config.server
     if not server.port:

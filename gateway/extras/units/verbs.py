@@ -28,9 +28,11 @@ PACKAGE_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 
 @verb(
     "unit",
-    "unit > gateway.service",
-    "unit --socket > gateway.socket",
-    "unit --container > gateway.container",
+    examples=(
+        "unit > gateway.service",
+        "unit --socket > gateway.socket",
+        "unit --container > gateway.container",
+    ),
     json=False,
     either=(
         flag("--socket", "print the socket unit, which queues callers while the service restarts"),
