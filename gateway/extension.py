@@ -169,9 +169,9 @@ class Advice:
     """Returns the known name that an unknown name probably stands for; None if no name is like it."""
     explain: Callable[[ValueError, str], str | None] = lambda *_: None
     """Explains a file that is not UTF-8 or not TOML, by the error and the text; None if it has no idea."""
-    judge: Callable[[Callable[..., object], object, str], str] = lambda _read, _value, said: said
-    """Given a reader, a value and the reader's error ("" if none), returns the error to report; "" accepts
-    the value."""
+    judge: Callable[[str, object, str], str] = lambda _subject, _value, said: said
+    """Given a value, its subject (see `config.reader.Setting`) and its reader's error ("" if none), returns the
+    error to report; "" accepts the value."""
     find_mistake: Callable[[str, bool], Mistake | None] = lambda *_: None
     """Returns why a text cannot be a secret, or None. The flag says that it stands in gateway.toml itself."""
     judge_model: Callable[[Place, Mapping[str, object], Model, str], Sequence[str]] = lambda *_: ()

@@ -176,7 +176,7 @@ def _check_id(place: Place, model_id: str, raw: object) -> None:
     TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`.
     """
     try:
-        read_value(check_model_id, model_id)
+        read_value(check_model_id, model_id, "model_id")
     except ValueError as error:
         raise place.error("", str(error)) from error
     inner = raw if isinstance(raw, dict) else {}

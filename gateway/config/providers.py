@@ -89,7 +89,9 @@ def _read_provider(
 
 
 def _resolve_key(place: Place, value: str, look_up: LookUp) -> Found:
-    check = partial(read_value, secrets.provider_key) if is_literal(value) else str
+    check = (
+        partial(read_value, secrets.provider_key, subject="api_key") if is_literal(value) else str
+    )
     return resolve(place, "api_key", value, look_up, check)
 
 

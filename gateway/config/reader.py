@@ -47,6 +47,8 @@ class Setting:
     """A TOML value, read like one from the file; None if the value may be absent."""
     what: str = ""
     """Its meaning, for the error if it is missing."""
+    subject: str = ""
+    """The name by which advice knows what the value is; "" if advice does not look at it."""
 
 
 def parse_toml(path: Path) -> dict[str, object]:
@@ -158,19 +160,19 @@ def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Se
     if value is REQUIRED:
         raise place.error(key, f"is missing; it is {setting.what}")
     try:
-        return read_value(setting.read, value)
+        return read_value(setting.read, value, setting.subject)
     except ValueError as error:
         raise place.error(key, str(error)) from error
 
 
-def read_value(read: Callable[..., object], value: object) -> object:
-    """Read a value, unless advice objects to it. Raises ValueError."""
+def read_value(read: Callable[..., object], value: object, subject: str) -> object:
+    """Read a value, unless advice on its subject objects to it. Raises ValueError."""
     found, problem = None, ""
     try:
         found = read(value)
     except ValueError as error:
         problem = str(error)
-    if problem := find_advice().judge(read, value, problem):
+    if problem := find_advice().judge(subject, value, problem):
         raise ValueError(problem)
     return found
 

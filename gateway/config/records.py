@@ -159,7 +159,9 @@ class Provider:
     """The names of headers that are passed on, in lower case."""
     leading_system: Annotated[bool, Setting(read.boolean, default=False)]
     embeddings_base64: Annotated[bool, Setting(read.boolean, default=True)]
-    headers: Annotated[Mapping[str, str], Setting(values.headers, {})] = field(repr=False)
+    headers: Annotated[Mapping[str, str], Setting(values.headers, {}, subject="headers")] = field(
+        repr=False
+    )
     proxy: str = field(default="", repr=False)
     """An address, perhaps with a password; "" for a direct connection."""
     authorities: str = field(default="", repr=False)

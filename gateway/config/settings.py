@@ -8,6 +8,7 @@ docs/configuration.md says what each key means; a test compares its keys and def
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, get_args
 
 from gateway.base.money import MEDIA
@@ -25,8 +26,7 @@ MAX_TOOL_PRICE: Final = 1_000_000
 MAX_FACTOR: Final = 1000
 """The largest factor on a provider's bill: resellers add some percent, so more is a typing error."""
 
-price = read.nano_units(MAX_PRICE)
-_maybe_price = Setting(price, None)
+_price = partial(Setting, read.nano_units(MAX_PRICE), subject="price")
 _rule_price = Setting(
     read.untyped,
     what="written like the model's own; fees, prices of media and a factor that it leaves out are the model's",
@@ -56,9 +56,10 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             what="the API it speaks: " + " or ".join(", ".join(_DIALECTS).rsplit(", ", 1)),
         ),
         "base_url": Setting(
-            values.provider_url,
+            values.base_url,
             None,
             what="the address up to and including /v1; leave out for demo",
+            subject="base_url",
         ),
         "api_key": Setting(secrets.provider_keys, None),
         "api_key_refresh": Setting(values.duration, "50m"),
@@ -70,9 +71,11 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "models.ID": {
         "owned_by": Setting(read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"), None),
         "kind": Setting(read.choice(*find_kinds()), DEFAULT_KIND),
-        "aliases": Setting(values.aliases, []),
+        "aliases": Setting(values.aliases, [], subject="aliases"),
         "routes": Setting(
-            values.routes, what='an array of "provider/upstream model", tried in order'
+            values.routes,
+            what='an array of "provider/upstream model", tried in order',
+            subject="routes",
         ),
         "max_output_tokens": Setting(records.token_count, None),
         "max_input_tokens": Setting(records.token_count, None),
@@ -91,24 +94,22 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "allow": Setting(values.names(ALLOWED), []),
     },
     "models.ID.price": {
-        "input": Setting(
-            price, None, what="the price of a million input tokens; rerank needs none"
+        "input": _price(None, what="the price of a million input tokens; rerank needs none"),
+        **dict.fromkeys(("cached_input", "cache_write", "cache_write_1h"), _price(None)),
+        "output": _price(
+            None, what="the price of a million output tokens; needed where it makes some"
         ),
-        **dict.fromkeys(("cached_input", "cache_write", "cache_write_1h"), _maybe_price),
-        "output": Setting(
-            price, None, what="the price of a million output tokens; needed where it makes some"
+        "minute": _price(
+            None, what="the price of a minute of audio to transcribe, in place of `input`"
         ),
-        "minute": Setting(
-            price, None, what="the price of a minute of audio to transcribe, in place of `input`"
-        ),
-        **dict.fromkeys(("request", "search_unit", "web_search", *MEDIA), _maybe_price),
+        **dict.fromkeys(("request", "search_unit", "web_search", *MEDIA), _price(None)),
         "reported": Setting(read.factor(MAX_FACTOR), None),
         "sure": Setting(read.boolean, default=False),
     },
     "models.ID.price_image": {
         "size": Setting(read.matching(r"[0-9]{1,5}x[0-9]{1,5}", "such as 1024x1024"), None),
         "quality": Setting(read.matching(r"[a-z]{1,16}", "a lowercase word"), None),
-        "price": Setting(price, what="the price of one image"),
+        "price": _price(what="the price of one image"),
         "sure": Setting(read.boolean, default=False),
     },
     "models.ID.price_when": {**values.CONDITIONS, "price": _rule_price},

@@ -59,11 +59,6 @@ def base_url(value: object) -> str:
     return value.rstrip("/")
 
 
-def provider_url(value: object) -> str:
-    """Read a provider's address. Not `base_url` itself: advice judges values by their reader."""
-    return base_url(value)
-
-
 def duration(value: object) -> int:
     """Read how often something is done, such as "50m", in seconds."""
     seconds = maybe_seconds(value) if isinstance(value, str) else None

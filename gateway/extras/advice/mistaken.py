@@ -12,7 +12,6 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Final
 
-from gateway.config import secrets, settings, values
 from gateway.config.reader import looks_secret, show
 from gateway.config.secrets import Mistake
 
@@ -263,18 +262,19 @@ def _judge_price(amount: object, problem: str) -> str:
     return f"{problem}. Is it the price of one token? Write that of a million"
 
 
-_JUDGES: Final[Mapping[Callable[..., object], Callable[[object, str], str]]] = {
-    secrets.provider_key: _judge_key,
-    settings.price: _judge_price,
-    values.aliases: _judge_aliases,
-    values.check_model_id: _judge_model_id,
-    values.headers: _judge_headers,
-    values.provider_url: _judge_base,
-    values.routes: _judge_routes,
+_JUDGES: Final[Mapping[str, Callable[[object, str], str]]] = {
+    "aliases": _judge_aliases,
+    "api_key": _judge_key,
+    "base_url": _judge_base,
+    "headers": _judge_headers,
+    "model_id": _judge_model_id,
+    "price": _judge_price,
+    "routes": _judge_routes,
 }
+"""The judges by the subjects of values."""
 
 
-def judge(read: Callable[..., object], value: object, problem: str) -> str:
-    """Return the problem of a value, given its reader and the problem that the reader has; "" if none."""
-    look = _JUDGES.get(read)
+def judge(subject: str, value: object, problem: str) -> str:
+    """Return the problem of a value, given the problem that its reader has; "" if none."""
+    look = _JUDGES.get(subject)
     return problem if look is None else look(value, problem)

@@ -133,7 +133,7 @@ class Draft:
 
     def _check_route(self, model_id: str, model: DraftModel, route: Route, kind: str) -> None:
         try:
-            read_value(check_model_id, model_id)
+            read_value(check_model_id, model_id, "model_id")
         except ValueError as error:
             raise Unusable(str(error)) from error
         if "*" in model_id:

@@ -18,7 +18,6 @@ from gateway.admin.keys import ID_BYTES, store
 from gateway.base import ids
 from gateway.base.progress import Progress, follow, ignore
 from gateway.cli import arguments as read
-from gateway.config.values import check_model_id
 from gateway.extension import find_advice
 from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import KeyTerms, KeyView
@@ -160,7 +159,7 @@ def _models(text: str) -> tuple[str, ...] | None:
     if _ALL & set(models):
         return None
     for one in models:
-        if problem := find_advice().judge(check_model_id, one, ""):
+        if problem := find_advice().judge("model_id", one, ""):
             raise ArgumentTypeError(problem)
     return models
 

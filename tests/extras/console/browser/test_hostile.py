@@ -45,7 +45,7 @@ HOSTILE: Final = (
 def is_model_id(name: str) -> bool:
     """Tell whether gateway.toml takes the name: a pattern is none."""
     with contextlib.suppress(ValueError):
-        read_value(check_model_id, name)
+        read_value(check_model_id, name, "model_id")
         return True
     return False
 
