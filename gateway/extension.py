@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from gateway.api.routes import Endpoint
     from gateway.api.state import Gateway
     from gateway.config.reader import Place
-    from gateway.config.records import Config, Model
-    from gateway.config.secrets import Mistake, ReadTable
+    from gateway.config.records import Config, Model, ReadTable
+    from gateway.config.secrets import Mistake
     from gateway.dialects.formats import Formats
     from gateway.ledger.opening import Databases
     from gateway.ledger.sql.books import Books

@@ -23,7 +23,7 @@ IGNORE: Final = re.compile(r"#\s*type:\s*ignore(.*)")
 REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = """
-    config/load config/models config/prices config/providers config/reader config/secrets
+    config/load config/models config/prices config/providers config/reader config/records
     dialects/chat/state dialects/messages/caller dialects/messages/history dialects/messages/stream
     dialects/translate/messages_over_chat_request dialects/translate/roots dialects/translate/schemas
     dialects/wire/fields

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gateway.config.reader import HIDDEN, Place, Problems, looks_secret
+from gateway.config.reader import HIDDEN, Place, looks_secret
 from gateway.config.secrets import expand_variables
 from gateway.extension import find_advice
 
@@ -20,38 +19,21 @@ _DER: Final = b"\x30\x82"
 """The first bytes of a certificate in binary form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authorities:
-    """Reads the files that settings name. Without `environ` it reads none: nobody connects then."""
-
-    folder: Path
-    environ: Mapping[str, str] | None
-    trusted: str = ""
-    """The certificates of all providers, to which a provider's own are added."""
-
-    def add(self, place: Place, path: object) -> str:
-        """Return the certificates that are trusted with those of a file. Raises ConfigError."""
-        if not isinstance(path, str) or self.environ is None:
-            return self.trusted
-        try:
-            full = self.folder / expand_variables(path, self.environ)
-            own = _read_certificates(full, HIDDEN if looks_secret(path) else str(full))
-        except ValueError as error:
-            raise place.error("ca_file", str(error)) from error
-        return f"{self.trusted}{own}\n"
-
-
 def read_authorities(
-    file: str, root: Mapping[str, dict[str, object]], own: Authorities, problems: Problems
-) -> Authorities:
-    """Read [server] ca_file, which holds for all providers, into `root`."""
-    if "server" not in root:  # it has an error
-        return own
-    server, trusted = root["server"], ""
-    with problems.collect("server"):
-        trusted = own.add(Place(file, "[server]"), server["ca_file"])
-    server["authorities"] = trusted
-    return replace(own, trusted=trusted)
+    place: Place, path: str | None, environ: Mapping[str, str] | None, trusted: str = ""
+) -> str:
+    """Return the certificates that are trusted with those of a file. Raises ConfigError.
+
+    Without `environ` no file is read: nobody connects then. `trusted` are the certificates of all providers.
+    """
+    if path is None or environ is None:
+        return trusted
+    try:
+        full = Path(place.file).absolute().parent / expand_variables(path, environ)
+        own = _read_certificates(full, HIDDEN if looks_secret(path) else str(full))
+    except ValueError as error:
+        raise place.error("ca_file", str(error)) from error
+    return f"{trusted}{own}\n"
 
 
 def _read_certificates(path: Path, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gateway.base.process import PROGRAM
-from gateway.config import records
-from gateway.config.authorities import Authorities, read_authorities
+from gateway.config.authorities import read_authorities
 from gateway.config.models import find_lack, read_models
 from gateway.config.providers import read_providers
 from gateway.config.reader import (
@@ -27,15 +26,24 @@ from gateway.config.reader import (
     show,
     suggest,
 )
+from gateway.config.records import (
+    Billing,
+    Config,
+    CoreTables,
+    Limits,
+    ReadTable,
+    Server,
+    Storage,
+    find_settings,
+    make_record,
+)
 from gateway.config.scalars import untyped
-from gateway.config.secrets import Found, LookUp, ReadTable, resolve, resolve_secret
+from gateway.config.secrets import resolve, resolve_secret
 from gateway.config.settings import SETTINGS
 from gateway.extension import find_advice, find_databases, find_missing, find_tables
 
 
-def load_config(
-    path: Path, environ: Mapping[str, str], *, read_keys: bool = True
-) -> records.Config:
+def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = True) -> Config:
     """Read gateway.toml.
 
     With `read_keys` False no provider's key is resolved, and every provider with a key is off. This
@@ -46,9 +54,8 @@ def load_config(
     """
     # Before the file is read: a change in the meantime counts as one that is not read yet.
     digest = find_digest(path)
-    return replace(
-        _read_config(path, parse_toml(path), environ, read_keys=read_keys), digest=digest
-    )
+    reading = _Reading(path, parse_toml(path), environ, read_keys=read_keys)
+    return replace(reading.run(), digest=digest)
 
 
 def find_digest(path: Path) -> bytes:
@@ -59,206 +66,204 @@ def find_digest(path: Path) -> bytes:
         return b""
 
 
-def load_defaults(path: Path, environ: Mapping[str, str]) -> records.Config:
+def load_defaults(path: Path, environ: Mapping[str, str]) -> Config:
     """Return the defaults, as of an empty file. Nothing is read."""
-    return _read_config(path, {}, environ, read_keys=False)
+    return _Reading(path, {}, environ, read_keys=False).run()
 
 
-def load_table(path: Path, environ: Mapping[str, str], name: str) -> records.Config:
+def load_table(path: Path, environ: Mapping[str, str], name: str) -> Config:
     """Read one fixed table, such as `storage`, and leave the rest at its defaults: it may be broken.
 
     Raises:
         ConfigError: the file cannot be read, or the table is wrong.
     """
-    return _read_config(path, {name: parse_table(path, name)}, environ, read_keys=False)
-
-
-def _read_config(
-    path: Path, raw: Mapping[str, object], environ: Mapping[str, str], *, read_keys: bool
-) -> records.Config:
-    file, folder, problems = str(path), path.absolute().parent, Problems(raw)
-    root = _read_root(file, raw, problems)
-    look_up = partial(resolve_secret, folder=folder, environ=environ)
-    own = Authorities(folder, environ if read_keys else None)
-    trusted = read_authorities(file, root, own, problems)
-    providers = read_providers(file, root, look_up if read_keys else _skip, trusted, problems)
-    models = read_models(file, root, providers, problems)
-    storage = None
-    if "storage" in root:
-        with problems.collect("storage"):
-            storage = _read_storage(
-                file, raw, root["storage"], folder, partial(look_up, meant="address")
-            )
-    if storage is None:
-        root.pop("storage", None)
-    extras = _finish_extras(file, root, look_up if read_keys else None, problems)
-    problems.raise_all()
-    assert storage is not None  # otherwise there was a problem
-    limits, server = root["limits"], records.make_record(records.Server, root["server"])
-    share = limits.pop("account_in_flight")
-    return records.Config(
-        path=path,
-        server=server,
-        storage=storage,
-        billing=records.make_record(records.Billing, root["billing"]),
-        account_limits=records.Limits(
-            0, 0, max(server.max_in_flight // 2, 1) if share is None else share
-        ),
-        limits=records.Limits(**limits),
-        providers=MappingProxyType(providers),
-        models=MappingProxyType(models),
-        lacking=_find_lacking(root["models"]),
-        extras=MappingProxyType(extras),
-        doubts=(*_tell_empty(path, raw, read_keys=read_keys), *problems.doubts),
-        literals=tuple(find_advice().find_literals(raw)),
-    )
-
-
-def _find_lacking(models: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """Return the models whose kind needs an extra that is missing, each with the reason."""
-    lacks = ((name, find_lack(table, "kind")) for name, table in models.items())
-    return {name: lack for name, lack in lacks if lack is not None}
-
-
-def _tell_empty(path: Path, raw: Mapping[str, object], *, read_keys: bool) -> Iterator[str]:
-    if read_keys and not raw:
-        yield (
-            f"{path} is empty, as a crash may leave it: no provider and no model is set. Restore it,"
-            f" or delete it and type `{PROGRAM} init`"
-        )
-
-
-def _finish_extras(
-    file: str, root: Mapping[str, Mapping[str, object]], look_up: LookUp | None, problems: Problems
-) -> dict[str, object]:
-    """Make the records of the extras' tables that have no error."""
-    found = {}
-    for name, table in find_tables().items():
-        place = table.of or name
-        if place in root:
-            with problems.collect(place.partition(".")[0]):
-                read = ReadTable(Place(file, f"[{place}]"), root[place], root, look_up)
-                found[name] = records.make_record(table.find(), table.finish(read))
-    return found
-
-
-def _skip(_: str) -> Found:
-    return "", "its key was not looked up"
-
-
-_SECTIONS = ("server", "storage", "billing", "limits")
-_COLLECTIONS = ("providers", "models")
-
-
-def _read_root(file: str, raw: Mapping[str, Any], problems: Problems) -> dict[str, dict[str, Any]]:
-    """Read the fixed tables; return the named ones (providers, models) unread."""
-    for name, value in raw.items():
-        with problems.collect(name):
-            _check_root_name(file, name, value)
-    # A misnamed table may be meant to hold the providers, without which each model looks wrong.
-    root = {name: {} if problems else raw.get(name, {}) for name in _COLLECTIONS}
-    sections = _list_sections()
-    for name in sections:
-        table = raw.get(name, {})
-        if isinstance(table, dict) and "." not in name:
-            with problems.collect(name):
-                _read_section(file, name, table, sections, root)
-    return root
-
-
-def _read_section(
-    file: str,
-    name: str,
-    raw: Mapping[str, object],
-    sections: Mapping[str, Mapping[str, Setting]],
-    root: dict[str, dict[str, object]],
-) -> None:
-    """Read a fixed table into `root`, and the tables of extras that it has. Raises ConfigError."""
-    inner = {key: one for one in sections for key in [one.removeprefix(f"{name}.")] if key != one}
-    for key in raw.keys() - sections[name].keys() - inner.keys():
-        if needed := find_missing("tables", f"{name}.{key}"):
-            raise ConfigError(f"{file}: [{name}.{key}] {needed}")
-        if needed := find_missing("settings", f"{name}.{key}"):
-            raise ConfigError(f"{file}: [{name}] {key}: {needed}")
-    settings = {**sections[name], **dict.fromkeys(inner, Setting(untyped, None))}
-    values = read_table(Place(file, f"[{name}]"), raw, settings)
-    found = {inner[key]: values.pop(key) for key in inner}
-    root[name] = values
-    for one, table in found.items():
-        if table is not None:
-            root[one] = read_table(Place(file, f"[{one}]"), table, sections[one])
-
-
-def _list_sections() -> dict[str, Mapping[str, Setting]]:
-    """Return the settings of each fixed table. An extra may add a table, or settings to one."""
-    sections = {name: SETTINGS[name] for name in _SECTIONS}
-    for name, one in find_tables().items():
-        place = one.of or name
-        sections[place] = {**sections.get(place, {}), **records.find_settings(one.find())}
-    return sections
-
-
-def _check_root_name(file: str, name: str, value: object) -> None:
-    """Refuse a name that the file cannot have at its top."""
-    named = (*_list_sections(), *_COLLECTIONS)
-    known = dict.fromkeys(one for one in named if "." not in one)
-    if name not in known:
-        kind = "table" if isinstance(value, dict) else "key"
-        shown = f"[{quote_key(name)}]" if kind == "table" else quote_key(name)
-        if needed := find_missing("tables", name):
-            raise ConfigError(f"{file}: {shown} {needed}")
-        raise ConfigError(f"{file}: {shown}: unknown {kind}; {suggest(name, known)}")
-    if not isinstance(value, dict):
-        raise ConfigError(f"{file}: {name}: must be a table, not {show(value)}")
+    return _Reading(path, {name: parse_table(path, name)}, environ, read_keys=False).run()
 
 
 LEAST_MONTHS: Final = 2
 """The least `retention_months` but 0: budgets and sums need the requests of two months."""
 
 
-def _read_storage(
-    file: str, raw: Mapping[str, Any], settings: Mapping[str, Any], folder: Path, look_up: LookUp
-) -> records.Storage:
-    """Make the record. Raises ConfigError if two settings exclude each other or the address is bad."""
-    place = Place(file, "[storage]")
-    url, months = settings["url"], settings["retention_months"]
-    if url is not None and "path" in raw.get("storage", {}):  # `settings` has a default path
-        raise place.error(
-            "path",
-            "names a file, but url a database of PostgreSQL: delete one of them. `export` and"
-            " `import` move a ledger",
+class _Reading:
+    """A reading of a file. Its steps leave out what has an error; at the end `run` raises all errors."""
+
+    def __init__(
+        self, path: Path, raw: Mapping[str, Any], environ: Mapping[str, str], *, read_keys: bool
+    ) -> None:
+        self.path, self.file, self.folder = path, str(path), path.absolute().parent
+        self.raw, self.read_keys = raw, read_keys
+        self.find_secret = partial(resolve_secret, folder=self.folder, environ=environ)
+        self.look_up = self.find_secret if read_keys else None
+        self.environ = environ if read_keys else None  # for what only those who connect read
+        self.sections = _list_sections()
+        self.values: dict[str, dict[str, Any]] = {}
+        """The values of the fixed tables, with their defaults."""
+        self.problems = Problems(raw)
+
+    def run(self) -> Config:
+        self.check_names()
+        # A misnamed table may be meant to hold the providers, without which each model looks wrong.
+        named, routed = ({} if self.problems else self.raw.get(one, {}) for one in _COLLECTIONS)
+        self.read_tables()
+        core = self.make_core()
+        trusted = core.server.authorities if core.server else ""
+        trust = partial(read_authorities, environ=self.environ, trusted=trusted)
+        providers = read_providers(self.file, named, self.look_up, trust, self.problems)
+        currency = core.billing.currency if core.billing else ""
+        models = read_models(
+            self.file, routed, providers, self.problems, names=named, currency=currency
         )
-    if url is None and months:
-        raise place.error(
-            "retention_months", "needs url: a database in a file keeps all requests; leave it out"
+        extras = self.make_extras(core)
+        self.problems.raise_all()
+        assert core.server is not None  # otherwise there was a problem
+        assert core.storage is not None
+        assert core.billing is not None
+        share = self.values["limits"]["account_in_flight"]
+        share = max(core.server.max_in_flight // 2, 1) if share is None else share
+        return Config(
+            path=self.path,
+            server=core.server,
+            storage=core.storage,
+            billing=core.billing,
+            account_limits=Limits(0, 0, share),
+            limits=make_record(Limits, self.values["limits"]),
+            providers=MappingProxyType(providers),
+            models=MappingProxyType(models),
+            lacking={
+                name: lack for name, one in routed.items() if (lack := find_lack(one, "kind"))
+            },
+            extras=MappingProxyType(extras),
+            doubts=(*self.tell_empty(), *self.problems.doubts),
+            literals=tuple(find_advice().find_literals(self.raw)),
         )
-    if 0 < months < LEAST_MONTHS:
-        raise place.error(
-            "retention_months",
-            f"must be 0, which keeps all, or at least {LEAST_MONTHS}: budgets and sums need the"
-            " requests of this month and of the last",
-        )
-    if url is None:
-        return records.Storage(folder / settings["path"])
-    try:
-        databases = find_databases()
-    except ValueError as error:
-        raise place.error("url", str(error)) from error
-    # Without its database nothing can start, while a provider without its key is only off.
-    address, reason = resolve(place, "url", url, look_up, databases.read_url)
-    if reason is not None:
-        needed = "`serve` and all commands need it to find the database"
-        raise place.error("url", f"{reason}; {needed}")
-    return records.Storage(folder / settings["path"], databases.read_url(address), months)
+
+    def check_names(self) -> None:
+        """Refuse names that the file cannot have at its top, and values that are no tables."""
+        known = [*(one for one in self.sections if "." not in one), *_COLLECTIONS]
+        for name, value in self.raw.items():
+            with self.problems.collect(name):
+                if name not in known:
+                    kind = "table" if isinstance(value, dict) else "key"
+                    shown = f"[{quote_key(name)}]" if kind == "table" else quote_key(name)
+                    why = find_missing("tables", name)
+                    why = f" {why}" if why else f": unknown {kind}; {suggest(name, known)}"
+                    raise ConfigError(f"{self.file}: {shown}{why}")
+                if not isinstance(value, dict):
+                    raise ConfigError(f"{self.file}: {name}: must be a table, not {show(value)}")
+
+    def read_tables(self) -> None:
+        """Read the values of the fixed tables, and of those within them that the file has."""
+        for name in sorted(self.sections):  # a table comes before those within it
+            outer, _, key = name.rpartition(".")
+            table = self.values.get(outer, {}).get(key) if outer else self.raw.get(name, {})
+            if isinstance(table, dict) or (outer and table is not None):
+                with self.problems.collect(outer or name):
+                    place, settings = Place(self.file, f"[{name}]"), self.sections[name]
+                    if not outer:
+                        _refuse_lacking(place, name, table.keys() - settings.keys())
+                    self.values[name] = read_table(place, table, settings)
+
+    def make_core(self) -> CoreTables:
+        """Make the records of the core's tables."""
+        values, server, storage = self.values, None, None
+        billing = make_record(Billing, values["billing"]) if "billing" in values else None
+        if "server" in values:
+            place, authorities = Place(self.file, "[server]"), ""
+            with self.problems.collect("server"):
+                authorities = read_authorities(place, values["server"]["ca_file"], self.environ)
+            server = make_record(Server, {**values["server"], "authorities": authorities})
+        if "storage" in values:
+            with self.problems.collect("storage"):
+                storage = self.make_storage(Place(self.file, "[storage]"), values["storage"])
+        return CoreTables(server, storage, billing)
+
+    def make_storage(self, place: Place, values: Mapping[str, Any]) -> Storage:
+        """Raise ConfigError if two settings exclude each other or the address is bad."""
+        url, months = values["url"], values["retention_months"]
+        if url is not None and "path" in self.raw.get("storage", {}):  # `values` has a default
+            raise place.error(
+                "path",
+                "names a file, but url a database of PostgreSQL: delete one of them. `export` and"
+                " `import` move a ledger",
+            )
+        if url is None and months:
+            raise place.error(
+                "retention_months",
+                "needs url: a database in a file keeps all requests; leave it out",
+            )
+        if 0 < months < LEAST_MONTHS:
+            raise place.error(
+                "retention_months",
+                f"must be 0, which keeps all, or at least {LEAST_MONTHS}: budgets and sums need the"
+                " requests of this month and of the last",
+            )
+        path = self.folder / values["path"]
+        if url is None:
+            return Storage(path)
+        try:
+            databases = find_databases()
+        except ValueError as error:
+            raise place.error("url", str(error)) from error
+        # Without its database nothing can start, while a provider without its key is only off.
+        find_url = partial(self.find_secret, meant="address")
+        address, reason = resolve(place, "url", url, find_url, databases.read_url)
+        if reason is not None:
+            needed = "`serve` and all commands need it to find the database"
+            raise place.error("url", f"{reason}; {needed}")
+        return Storage(path, databases.read_url(address), months)
+
+    def make_extras(self, core: CoreTables) -> dict[str, object]:
+        """Make the records of the extras' tables."""
+        found = {}
+        for name, table in find_tables().items():
+            where = table.of or name
+            if where in self.values:
+                with self.problems.collect(where.partition(".")[0]):
+                    place, values = Place(self.file, f"[{where}]"), self.values[where]
+                    read = ReadTable(place, values, core, self.look_up)
+                    found[name] = make_record(table.find(), table.finish(read))
+        return found
+
+    def tell_empty(self) -> Iterator[str]:
+        if self.read_keys and not self.raw:
+            yield (
+                f"{self.path} is empty, as a crash may leave it: no provider and no model is set. Restore it,"
+                f" or delete it and type `{PROGRAM} init`"
+            )
 
 
-def list_warnings(config: records.Config) -> Iterator[str]:
+_SECTIONS: Final = ("server", "storage", "billing", "limits")
+_COLLECTIONS: Final = ("providers", "models")
+
+
+def _list_sections() -> dict[str, dict[str, Setting]]:
+    """Return the settings of each fixed table. An extra may add a table, or settings to one."""
+    sections = {name: dict(SETTINGS[name]) for name in _SECTIONS}
+    for name, table in find_tables().items():
+        place = table.of or name
+        sections.setdefault(place, {}).update(find_settings(table.find()))
+        outer, _, key = place.rpartition(".")
+        if outer:
+            sections.setdefault(outer, {})[key] = Setting(untyped, None)
+    return sections
+
+
+def _refuse_lacking(place: Place, name: str, keys: Collection[str]) -> None:
+    """Raise ConfigError if one of these keys of a table needs an extra that is missing."""
+    for key in keys:
+        if needed := find_missing("tables", f"{name}.{key}"):
+            raise ConfigError(f"{place.file}: [{name}.{key}] {needed}")
+        if needed := find_missing("settings", f"{name}.{key}"):
+            raise place.error(key, needed)
+
+
+def list_warnings(config: Config) -> Iterator[str]:
     """Yield warnings of settings that are valid, but probably not meant."""
     yield from config.doubts
     yield from find_advice().list_warnings(config)
 
 
-def warn_of_no_model(config: records.Config) -> Iterator[str]:
+def warn_of_no_model(config: Config) -> Iterator[str]:
     if not config.active_models():
         yield (
             "No model is on, so callers get an empty list of models. Set a provider's key to"

@@ -20,33 +20,36 @@ MAX_OUTPUT_TOKENS: Final = 128_000
 
 def read_models(
     file: str,
-    root: Mapping[str, Mapping[str, Any]],
+    raw: Mapping[str, Any],
     providers: Mapping[str, Provider],
     problems: Problems,
+    *,
+    names: Collection[str],
+    currency: str,
 ) -> dict[str, Model]:
-    """Read all models except those whose kind needs an extra that is missing."""
+    """Read all models except those whose kind needs an extra that is missing.
+
+    `names`: all providers of the file; `providers`: those without errors; `currency`: "" if it has an error.
+    """
     models: dict[str, Model] = {}
-    # The table is absent if it has an error.
-    currency = root.get("billing", {}).get("currency", "")
-    for name, table in root["models"].items():
+    for name, table in raw.items():
         if find_lack(table, "kind") is None:
             with problems.collect("models"):
-                model = _read_model(file, name, table, root["providers"], providers)
+                model = _read_model(file, name, table, names, providers)
                 problems.doubts += find_advice().judge_model(
                     _place(file, name), table, model, currency
                 )
                 models[name] = model
     with problems.collect("models"):
-        _check_limits(file, root["models"], models, providers)
+        _check_limits(file, raw, models, providers)
     with problems.collect("models"):
-        _check_aliases(file, root["models"], models.values())
+        _check_aliases(file, raw, models.values())
     return models
 
 
 def _read_model(
     file: str, model_id: str, raw: object, names: Iterable[str], providers: Mapping[str, Provider]
 ) -> Model:
-    """Read a model. `names`: all providers of the file; `providers`: those without errors."""
     place, problems = _place(file, model_id), Problems()
     _check_id(place, model_id, raw)
     settings = read_table(place, raw, SETTINGS["models.ID"], problems)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.config import records, secrets
-from gateway.config.authorities import Authorities
 from gateway.config.models import find_lack
 from gateway.config.reader import Place, Problems, quote_key, read_table, read_value
 from gateway.config.secrets import COMMAND, Found, LookUp, is_literal, resolve, split_command
@@ -18,6 +17,8 @@ from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy
 from gateway.dialects.wire.records import DEMO
 
+Trust = Callable[[Place, str | None], str]
+"""Returns the certificates that are trusted with those of a file."""
 OPENAI_HOST = "api.openai.com"
 _BY_HOST = {
     "max_tokens_field": ("max_tokens", "max_completion_tokens"),
@@ -29,25 +30,27 @@ _SECRETS = ("api_key", "proxy")
 
 
 def read_providers(
-    file: str,
-    root: Mapping[str, Mapping[str, Any]],
-    look_up: LookUp,
-    trusted: Authorities,
-    problems: Problems,
+    file: str, raw: Mapping[str, Any], look_up: LookUp | None, trust: Trust, problems: Problems
 ) -> dict[str, records.Provider]:
+    """Read all providers without errors. Without `look_up` those with a key are off."""
     providers: dict[str, records.Provider] = {}
-    for name, table in root["providers"].items():
+    look_up = look_up or _skip
+    for name, table in raw.items():
         with problems.collect("providers"):
             if (lack := find_lack(table, "dialect")) is None:
-                providers[name] = _read_provider(file, name, table, look_up, trusted)
+                providers[name] = _read_provider(file, name, table, look_up, trust)
             else:
-                found = _read_provider(file, name, {**table, "dialect": "chat"}, look_up, trusted)
+                found = _read_provider(file, name, {**table, "dialect": "chat"}, look_up, trust)
                 providers[name] = replace(found, dialect=table["dialect"], off=lack)
     return providers
 
 
+def _skip(_: str) -> Found:
+    return "", "its key was not looked up"
+
+
 def _read_provider(
-    file: str, name: str, raw: object, look_up: LookUp, trusted: Authorities
+    file: str, name: str, raw: object, look_up: LookUp, trust: Trust
 ) -> records.Provider:
     """Read a provider; without any of its keys, or without its proxy, it is off."""
     place, problems = Place(file, f"[providers.{quote_key(name)}]"), Problems()
@@ -68,7 +71,7 @@ def _read_provider(
         with problems.collect():
             settings["proxy"], off = resolve(place, "proxy", proxy, look_up, check_proxy)
     with problems.collect():
-        settings["authorities"] = trusted.add(place, settings.pop("ca_file", None))
+        settings["authorities"] = trust(place, settings.pop("ca_file", None))
     problems.raise_all()
     is_openai = urlsplit(settings["base_url"]).hostname == OPENAI_HOST
     for key, (elsewhere, there) in _BY_HOST.items():

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from gateway.base.addresses import Network
 from gateway.base.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 from gateway.config import scalars as read
 from gateway.config import secrets, values
-from gateway.config.reader import Setting
+from gateway.config.reader import Place, Setting
 from gateway.dialects.wire import records as dialects
 from gateway.ledger.records import DatabaseUrl, Location
 
@@ -108,6 +108,26 @@ class Limits:
     requests_per_minute: Annotated[int, Setting(count, 600)]
     tokens_per_minute: Annotated[int, Setting(count, 0)]
     concurrency: Annotated[int, Setting(count, 50)]
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTables:
+    """The core's tables as records, while a file is read; None for one with an error."""
+
+    server: Server | None
+    storage: Storage | None
+    billing: Billing | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A table of an extra whose values were read one by one, to be checked as a whole."""
+
+    place: Place
+    values: Mapping[str, Any]
+    core: CoreTables
+    look_up: secrets.LookUp | None
+    """Finds secrets; None where they are not wanted, so that only the places are known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from gateway.config.reader import Place
 from gateway.extension import find_advice, find_extras, find_missing
@@ -142,18 +142,6 @@ def resolve(
     except ValueError as error:
         raise place.error(key, str(error)) from error
     return secret, reason
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTable:
-    """A table whose values were read one by one, to be checked as a whole."""
-
-    place: Place
-    values: Mapping[str, Any]
-    others: Mapping[str, Mapping[str, Any]]
-    """The values of all tables by name; those with errors are absent."""
-    look_up: LookUp | None
-    """Finds secrets; None where they are not wanted, so that only the places are known."""
 
 
 def expand_variables(path: str, environ: Mapping[str, str]) -> str:

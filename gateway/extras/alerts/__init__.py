@@ -28,8 +28,7 @@ from gateway.extension import Extra, LedgerTables, Started, Table
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
-    from gateway.config.records import Config
-    from gateway.config.secrets import ReadTable
+    from gateway.config.records import Config, ReadTable
     from gateway.ledger.sql.books import Books
 
 

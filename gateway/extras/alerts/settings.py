@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Setting, looks_secret
-from gateway.config.secrets import ReadTable, is_literal, resolve
+from gateway.config.records import ReadTable
+from gateway.config.secrets import is_literal, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ def finish(table: ReadTable) -> Mapping[str, object]:
     Raises ConfigError.
     """
     place, found = table.place, dict(table.values)
+    server, storage = table.core.server, table.core.storage
     checks: dict[str, Callable[[str], object]] = {"webhook": check_webhook, "webhook_secret": str}
     for key, check in checks.items():
         found[key] = found[key] or ""
@@ -64,13 +66,13 @@ def finish(table: ReadTable) -> Mapping[str, object]:
                 raise place.error(key, f"cannot be used: {reason}")
     if found["webhook"] and not found["webhook_secret"]:
         raise place.error("webhook_secret", "is missing; it signs what is posted to the webhook")
-    if found["backup_days"] and table.others.get("storage", {}).get("url") is not None:
+    if found["backup_days"] and storage is not None and storage.url is not None:
         raise place.error(  # the alert would never end
             "backup_days",
             "needs a database in a file: the backups of [storage] url are PostgreSQL's own. Leave it"
             " out",
         )
-    return {**found, "authorities": table.others.get("server", {}).get("authorities", "")}
+    return {**found, "authorities": server.authorities if server else ""}
 
 
 def find_literals(table: Mapping[str, object]) -> list[str]:

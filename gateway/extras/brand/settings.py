@@ -11,8 +11,7 @@ from typing import Annotated, Final
 
 from gateway.config import scalars as read
 from gateway.config.reader import HIDDEN, Setting, looks_secret
-from gateway.config.records import Config
-from gateway.config.secrets import ReadTable
+from gateway.config.records import Config, ReadTable
 from gateway.extension import find_advice
 
 MAX_NAME_CHARS: Final = 40

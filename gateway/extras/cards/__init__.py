@@ -29,7 +29,7 @@ from gateway.extension import Extra, LedgerTables, Started, Table
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
-    from gateway.config.secrets import ReadTable
+    from gateway.config.records import ReadTable
 
 
 def _find_settings() -> type:

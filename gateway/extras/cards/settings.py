@@ -13,8 +13,8 @@ from gateway.base.money import NANO, format_amount
 from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Place, Setting
-from gateway.config.records import Config, make_record
-from gateway.config.secrets import ReadTable, is_literal, resolve
+from gateway.config.records import Config, ReadTable, make_record
+from gateway.config.secrets import is_literal, resolve
 from gateway.extension import find_added
 from gateway.extras.packages.install import tell_install
 from gateway.extras.signins.tunnel import is_loopback
@@ -86,7 +86,8 @@ def find_step_nano(currency: str) -> int:
 def finish(table: ReadTable) -> Mapping[str, object]:
     """Check the table. Without `look_up`, secrets are only known to be set. Raises ConfigError."""
     place, found = table.place, dict(table.values)
-    currency = table.others["billing"]["currency"]
+    assert table.core.billing is not None  # this table is within it
+    currency = table.core.billing.currency
     if len(currency) != len("USD"):
         raise place.error("", f"needs a currency of three letters, not {currency}")
     _check_address(place, found["base_url"])

@@ -39,8 +39,7 @@ from gateway.extension import Extra, FirstStartText, LedgerTables, Started, Tabl
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
-    from gateway.config.records import Config
-    from gateway.config.secrets import ReadTable
+    from gateway.config.records import Config, ReadTable
     from gateway.ledger.sql.books import Books
 
 

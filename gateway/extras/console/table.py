@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from gateway.config.reader import Setting
+from gateway.config.records import ReadTable
 from gateway.config.scalars import matching
-from gateway.config.secrets import ReadTable
 from gateway.config.values import RESERVED_HEADERS
 
 OTHERS_HEADERS: Final = frozenset(
@@ -34,8 +34,8 @@ class Console:
 
 def finish(table: ReadTable) -> Mapping[str, object]:
     """Refuse `identity_header` without `trusted_proxies`. Raises ConfigError."""
-    is_named = table.values["identity_header"] is not None
-    if is_named and table.others.get("server", {}).get("trusted_proxies") == ():
+    is_named, server = table.values["identity_header"] is not None, table.core.server
+    if is_named and server is not None and not server.trusted_proxies:
         raise table.place.error(
             "identity_header",
             "needs trusted_proxies under [server]: the header counts only if one of them sends it",
