@@ -8,8 +8,8 @@ imports none of them.
 Who calls a hook, and when. "Loop" is the event loop of the process that serves. Commands call the same hooks
 on their main thread. If several extras have a hook, they are called in the order of their names.
 
-    gateway.toml is read   Table.find, Table.finish, Advice   config.load: the main thread at a start,
-                                                              another thread at a reload
+    gateway.toml is read   Table.find_record, check_values,   config.load: the main thread at a start,
+                           Advice                             another thread at a reload
                            Extra.databases                    config.load, ledger.opening
     start                  Extra.start                        api.state.make_gateway: loop; the ledger is open
                            Started.endpoints, add_routes      server.serve: loop; all extras are started
@@ -22,10 +22,10 @@ on their main thread. If several extras have a hook, they are called in the orde
     an audit fails         Extra.tell_mismatch                server.serve: main thread; no loop runs any more
                                                               admin.audits: the thread of the audit
     accounts, receipts     the callables of LedgerTables      ledger.sql, lists of accounts: the books' thread
-    a ledger moves         LedgerTables.names, stay           `export` and `import`
-    a command              Extra.words, Extra.fetch_keys      cli.verbs, cli.process
-    an error's text        Extra.ways                         tell_way: loop
-    another extra asks     Extra.adds, Started.offers         find_added, Gateway.find_offers: any thread
+    a ledger moves         LedgerTables.names, unmoved        `export` and `import`
+    a command              Extra.first_words, fetch_keys      cli.verbs, cli.process
+    an error's text        Extra.next_steps                   tell_next_step: loop
+    another extra asks     Extra.adds_to, Started.offers      find_added, Gateway.find_offers: any thread
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ INDEX: Final = Path(__file__).with_suffix(".toml")
 class Table:
     """A table of gateway.toml that an extra reads."""
 
-    find: Callable[[], type]
+    find_record: Callable[[], type]
     """Returns the class of its record, whose fields are settings as in `config.records`."""
-    fixed: str = ""
+    at_restart: str = ""
     """The settings that take effect only at a restart, such as `metrics.listen`; "" if there are none."""
-    finish: Callable[[ReadTable], Mapping[str, object]] = lambda table: table.values
+    check_values: Callable[[ReadTable], Mapping[str, object]] = lambda table: table.values
     """Checks the table's values together and looks secrets up. Returns the values of the record. Raises
     ConfigError."""
-    of: str = ""
+    in_table: str = ""
     """The table of gateway.toml in which its settings stand, if that table is another extra's."""
     find_literals: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
     """Finds the keys whose secrets are written out in the file, in a table that was checked."""
@@ -97,10 +97,10 @@ class LedgerTables:
     """
 
     names: Sequence[str]
-    stay: Sequence[str] = ()
+    unmoved: Sequence[str] = ()
     """Those of `names` that concern this database alone: their rows do not move to another one."""
     version: int = 1
-    free_name: Callable[[Database, str], object] | None = None
+    check_name: Callable[[Database, str], object] | None = None
     """Raises Conflict if rows of the tables use the name of a new account. Called in its transaction."""
     end_access: Callable[[Database, int], object] | None = None
     """Ends the sessions and the like by which people act for an account whose role changes. Called in the
@@ -202,13 +202,13 @@ class Extra:
 
     needs: Sequence[str] = ()
     """The extras that it imports."""
-    adds: Mapping[str, Callable[[], object]] = field(default_factory=dict)
+    adds_to: Mapping[str, Callable[[], object]] = field(default_factory=dict)
     """Functions by the name of the extra that they add to, which documents the objects they return. They may
     import that extra, as only it calls them."""
     tables: Mapping[str, Table] = field(default_factory=dict)
     """Its tables in gateway.toml by name; `Config.find` returns their records. A name with a point, such as
     `billing.stripe`, is of a table within another one, which has a record only if the file has the table."""
-    words: Mapping[str, str] = field(default_factory=dict)
+    first_words: Mapping[str, str] = field(default_factory=dict)
     """The first words of its verbs, each with its line in the help; "" for a word that the core has, too.
     `extras/NAME/verbs.py` has the verbs."""
     key_places: Sequence[str] = ()
@@ -231,22 +231,22 @@ class Extra:
     """Returns the `Databases` that open ledgers at addresses such as [storage] url."""
     schemas: Mapping[str, int] = field(default_factory=dict)
     """The version of the schema in each kind of database, by name; only the test of the README reads it."""
-    advise: Callable[[], Advice] | None = None
+    make_advice: Callable[[], Advice] | None = None
     """Returns its advice on gateway.toml. Only one extra may have this."""
     first_start: Callable[[Books, Config, str, tuple[str, int]], FirstStartText] | None = None
     """Makes the text of a first start, given the operator account's name and the gateway's host and port.
     Called in the transaction that makes the accounts."""
-    ways: Mapping[str, str] = field(default_factory=dict)
-    """Texts that replace those of `WAYS`, by the same names."""
+    next_steps: Mapping[str, str] = field(default_factory=dict)
+    """Texts that replace those of `NEXT_STEPS`, by the same names."""
 
 
-WAYS: Final = {
+NEXT_STEPS: Final = {
     "places": "The API is under /v1",
     "top_up": "Ask whoever runs this gateway to top it up.",
     "raise_cap": "Use another key, or ask whoever runs this gateway.",
     "make_key": "Ask whoever runs this gateway for another.",
 }
-"""The advice in errors on what callers can do next. An extra's `ways` replace these by what it offers; `{}`
+"""The advice in errors on what callers can do next. An extra's `next_steps` replace these by what it offers; `{}`
 in them stands for `public_url`, or ""."""
 
 
@@ -272,7 +272,7 @@ def find_ledger_tables() -> Mapping[str, LedgerTables]:
 def find_added(name: str) -> list[object]:
     """Return what other extras add to an extra."""
     extras = find_extras().values()
-    return [extra.adds[name]() for extra in extras if name in extra.adds]
+    return [extra.adds_to[name]() for extra in extras if name in extra.adds_to]
 
 
 def tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) -> None:
@@ -282,17 +282,17 @@ def tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) ->
             extra.tell_mismatch(config, text, at_ms, books)
 
 
-def tell_way(name: str, public_url: str | None = None) -> str:
-    """Tell callers how to go on, by a name in `WAYS`."""
-    found = (one.ways[name] for one in find_extras().values() if name in one.ways)
-    return next(found, WAYS[name]).format(public_url or "")
+def tell_next_step(name: str, public_url: str | None = None) -> str:
+    """Tell callers how to go on, by a name in `NEXT_STEPS`."""
+    found = (one.next_steps[name] for one in find_extras().values() if name in one.next_steps)
+    return next(found, NEXT_STEPS[name]).format(public_url or "")
 
 
 @cache
 def find_advice() -> Advice:
     """Return the advice of the extra that has some, or else advice that never says anything."""
-    found = (one.advise for one in find_extras().values() if one.advise is not None)
-    return next((advise() for advise in found), Advice())
+    found = (one.make_advice for one in find_extras().values() if one.make_advice is not None)
+    return next((make() for make in found), Advice())
 
 
 def find_databases() -> Databases:

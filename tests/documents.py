@@ -227,7 +227,10 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
         f"settings-{name}": partial(
             describe_settings,
             f"settings-{name}",
-            {(one.of or name): find_settings(one.find()) for name, one in extra.tables.items()},
+            {
+                (one.in_table or name): find_settings(one.find_record())
+                for name, one in extra.tables.items()
+            },
         )
         for name, extra in find_extras().items()
         if extra.tables

@@ -229,7 +229,7 @@ def test_an_extra_can_be_taken_away() -> None:
     for name, path in MODULES.items():
         own = "/".join(name.split("/")[:2])
         extra = find_extras().get(own.removeprefix("extras/"))
-        needed = () if extra is None else (*extra.needs, *extra.adds)
+        needed = () if extra is None else (*extra.needs, *extra.adds_to)
         others = {f"extras/{one}" for one in EXTRAS} - {own, *(f"extras/{one}" for one in needed)}
         imported = {"/".join(one.split("/")[:2]) for one in find_imports(walk(path))}
         constants = (one.value for one in walk(path) if isinstance(one, ast.Constant))
@@ -240,7 +240,7 @@ def test_an_extra_can_be_taken_away() -> None:
 
 
 def test_no_text_of_the_core_sends_people_to_an_extra() -> None:
-    """It may be missing: `Extra.ways` has what an extra offers instead."""
+    """It may be missing: `Extra.next_steps` has what an extra offers instead."""
     for name, path in MODULES.items():
         nodes = [] if name.startswith("extras/") else walk(path)
         prose = {id(one.value) for one in nodes if isinstance(one, ast.Expr)}
@@ -251,7 +251,7 @@ def test_no_text_of_the_core_sends_people_to_an_extra() -> None:
 
 def test_one_extra_gives_advice() -> None:
     """The first one would be asked alone."""
-    assert sum(extra.advise is not None for extra in find_extras().values()) <= 1
+    assert sum(extra.make_advice is not None for extra in find_extras().values()) <= 1
 
 
 def test_nobody_else_asks_which_dialect_it_is() -> None:

@@ -27,7 +27,7 @@ from gateway.base.errors import (
 from gateway.base.money import format_amount
 from gateway.base.times import format_moment
 from gateway.config.records import Config
-from gateway.extension import tell_way
+from gateway.extension import tell_next_step
 from gateway.ledger.base import Key
 from gateway.ledger.budget_records import refuse_spent
 from gateway.ledger.key_records import EndedKey
@@ -193,12 +193,12 @@ def _refuse_balance(config: Config, key: Key) -> InsufficientBalance:
     if key.account.balance_nano <= 0:
         return InsufficientBalance(
             f"The balance is {format_amount(key.account.balance_nano)} {currency}."
-            f" {tell_way('top_up', url)}"
+            f" {tell_next_step('top_up', url)}"
         )
     if cap_nano is not None and key.spent_nano >= cap_nano:
         return InsufficientBalance(
             f"This key has spent {format_amount(key.spent_nano)} {currency} and may spend"
-            f" {format_amount(cap_nano)} {currency}. {tell_way('raise_cap', url)}"
+            f" {format_amount(cap_nano)} {currency}. {tell_next_step('raise_cap', url)}"
         )
     assert key.budget is not None
     return refuse_spent(key.budget, currency)
@@ -231,4 +231,4 @@ def refuse_ended(key: EndedKey) -> InvalidKey:
     else:
         assert key.expires_ms is not None
         how = f"expired on {format_moment(key.expires_ms)}"
-    return InvalidKey(f"This key {how} UTC. {tell_way('make_key')}")
+    return InvalidKey(f"This key {how} UTC. {tell_next_step('make_key')}")

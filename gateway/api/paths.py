@@ -11,7 +11,7 @@ from aiohttp import web
 from gateway.api.front import Call
 from gateway.base import errors
 from gateway.base.addresses import find_address
-from gateway.extension import find_formats, tell_way
+from gateway.extension import find_formats, tell_next_step
 
 
 def refuse_path(served: Collection[str]) -> Callable[[web.Request, Call], Awaitable[NoReturn]]:
@@ -84,7 +84,7 @@ def _list_paths() -> str:
 def explain_path(path: str, served: Iterable[str] = ()) -> str:
     """Return the message to a caller of an unknown path. `served` holds templates, too."""
     if path == "/":
-        return f"{tell_way('places')}: {_list_paths()}."
+        return f"{tell_next_step('places')}: {_list_paths()}."
     meant = "/v1/" + "/".join(part for part in path.split("/") if part not in ("", "v1"))
     for template in served:
         fixed, brace, _ = template.partition("{")

@@ -207,14 +207,14 @@ def verb(
 @cache
 def find_words() -> Mapping[str, str]:
     """Return what the first words of all verbs are for, those of extras among them."""
-    added = (extra.words.items() for extra in find_extras().values())
+    added = (extra.first_words.items() for extra in find_extras().values())
     return {**WORDS, **{word: said for words in added for word, said in words if said}}
 
 
 def load_verbs(words: Collection[str]) -> None:
     """Import the modules of these words."""
     own = {f"gateway.cli.{module}": some for module, some in MODULES.items()}
-    added = {f"gateway.extras.{name}.verbs": one.words for name, one in find_extras().items()}
+    added = {f"gateway.extras.{name}.verbs": one.first_words for name, one in find_extras().items()}
     for module, some in {**own, **added}.items():
         if any(word in words for word in some):
             import_module(module)

@@ -216,12 +216,12 @@ class _Reading:
         """Make the records of the extras' tables."""
         found = {}
         for name, table in find_tables().items():
-            where = table.of or name
+            where = table.in_table or name
             if where in self.values:
                 with self.problems.collect(where.partition(".")[0]):
                     place, values = Place(self.file, f"[{where}]"), self.values[where]
                     read = ReadTable(place, values, core, self.look_up)
-                    found[name] = make_record(table.find(), table.finish(read))
+                    found[name] = make_record(table.find_record(), table.check_values(read))
         return found
 
     def tell_empty(self) -> Iterator[str]:
@@ -240,8 +240,8 @@ def _list_sections() -> dict[str, dict[str, Setting]]:
     """Return the settings of each fixed table. An extra may add a table, or settings to one."""
     sections = {name: dict(SETTINGS[name]) for name in _SECTIONS}
     for name, table in find_tables().items():
-        place = table.of or name
-        sections.setdefault(place, {}).update(find_settings(table.find()))
+        place = table.in_table or name
+        sections.setdefault(place, {}).update(find_settings(table.find_record()))
         outer, _, key = place.rpartition(".")
         if outer:
             sections.setdefault(outer, {})[key] = Setting(untyped, None)

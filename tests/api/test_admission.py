@@ -34,7 +34,7 @@ from gateway.base.times import DAY_MS
 from gateway.base.turns import LargeBodies, Result
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, Payload, Target
-from gateway.extension import tell_way
+from gateway.extension import tell_next_step
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
@@ -227,7 +227,7 @@ async def test_a_balance_that_goes_while_the_body_comes_is_told_with_its_currenc
             pass
         await call.send(GOOD)
         told = check_error(await call.read_all(), 402, "insufficient_quota")
-    assert told == f"The balance is 0.00 USD. {tell_way('top_up')}"
+    assert told == f"The balance is 0.00 USD. {tell_next_step('top_up')}"
 
 
 async def test_body_shorter_than_declared_is_not_forwarded(stage: Stage) -> None:

@@ -47,7 +47,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.extension import WAYS, find_extras, tell_way
+from gateway.extension import NEXT_STEPS, find_extras, tell_next_step
 from gateway.ledger.opening import open_books
 from tests.api.asks import read_asks, write_asks
 from tests.api.language import (
@@ -165,8 +165,8 @@ class Player:
     def _name(self, text: str) -> str:
         """Put names in the place of what differs from run to run."""
         text = self.scribe.write(text).replace(self.stage.secret, "SECRET")
-        for name in WAYS:
-            text = text.replace(tell_way(name), name.upper())
+        for name in NEXT_STEPS:
+            text = text.replace(tell_next_step(name), name.upper())
         text = text.replace(PATHS, "PATHS").replace(f"{CHATS} alone", "CHATS alone")
         for real, name in self.models.items():
             text = re.sub(rf"{real}(?!\d)", name, text)

@@ -55,7 +55,7 @@ def make_cases() -> Iterator[tuple[str, str]]:
     turns = itertools.cycle(SECRETS)
     extras: dict[str, dict[str, Setting]] = defaultdict(dict)
     for name, one in find_tables().items():
-        extras[one.of or name] |= find_settings(one.find())
+        extras[one.in_table or name] |= find_settings(one.find_record())
     headings = TABLES | {name: f"[{name}]\n{{}}" for name in extras}
     for table, heading in headings.items():
         for key in (*{**SETTINGS, **extras}[table], '"{}"'):

@@ -82,7 +82,7 @@ def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    extras = {name: replace(one, advise=None) for name, one in extension.find_extras().items()}
+    extras = {name: replace(one, make_advice=None) for name, one in extension.find_extras().items()}
     monkeypatch.setattr(extension, "find_extras", lambda: extras)
     extension.find_advice.cache_clear()
     yield

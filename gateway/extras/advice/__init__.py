@@ -45,7 +45,7 @@ def _list_losses(config: Config) -> Iterator[Loss]:
     return list_losses(config)
 
 
-def _advise() -> Advice:
+def _make_advice() -> Advice:
     from gateway.extras.advice import (
         likeness,
         literals,
@@ -72,4 +72,4 @@ def _advise() -> Advice:
     )
 
 
-EXTRA = Extra(advise=_advise)
+EXTRA = Extra(make_advice=_make_advice)

@@ -38,7 +38,7 @@ def find_literals(raw: Mapping[str, Any]) -> list[str]:
     found = [name for name, is_shown in shown if is_shown]
     for name, table in find_tables().items():
         written: Mapping[str, Any] = raw
-        for key in (table.of or name).split("."):
+        for key in (table.in_table or name).split("."):
             written = written.get(key, {})
         found += [f"[{name}] {key}" for key in table.find_literals(written)]
     return found

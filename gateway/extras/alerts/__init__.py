@@ -38,10 +38,10 @@ def _find_settings() -> type:
     return Alerts
 
 
-def _finish(table: ReadTable) -> Mapping[str, object]:
-    from gateway.extras.alerts.settings import finish
+def _check_values(table: ReadTable) -> Mapping[str, object]:
+    from gateway.extras.alerts.settings import check_values
 
-    return finish(table)
+    return check_values(table)
 
 
 def _find_literals(table: Mapping[str, object]) -> Iterable[str]:
@@ -70,10 +70,12 @@ def _add_to_console() -> object:
 
 EXTRA = Extra(
     needs=("commands", "observations", "operations"),
-    adds={"console": _add_to_console},
+    adds_to={"console": _add_to_console},
     ledger=LedgerTables(names=("alert_hooks", "alert_conditions", "alerts")),
-    tables={"alerts": Table(_find_settings, finish=_finish, find_literals=_find_literals)},
-    words={"alerts": "Look at alerts, and try where they go."},
+    tables={
+        "alerts": Table(_find_settings, check_values=_check_values, find_literals=_find_literals)
+    },
+    first_words={"alerts": "Look at alerts, and try where they go."},
     start=_start,
     tell_mismatch=_tell_mismatch,
 )

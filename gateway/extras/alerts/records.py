@@ -75,7 +75,7 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """Lasting problems that another extra knows of; its `Extra.adds` returns this."""
+    """Lasting problems that another extra knows of; its `Extra.adds_to` returns this."""
 
     kind: AlertKind
     find: Callable[[Books, Config], Problems]

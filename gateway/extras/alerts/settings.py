@@ -49,7 +49,7 @@ class Alerts:
         return bool(self.channels) and self.holder_webhooks != "off"
 
 
-def finish(table: ReadTable) -> Mapping[str, object]:
+def check_values(table: ReadTable) -> Mapping[str, object]:
     """Return the record's values. Without `look_up`, a secret is only known to be set.
 
     Raises ConfigError.

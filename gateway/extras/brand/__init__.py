@@ -25,10 +25,10 @@ def _find_settings() -> type:
     return Brand
 
 
-def _finish(table: ReadTable) -> Mapping[str, object]:
-    from gateway.extras.brand.settings import finish
+def _check_values(table: ReadTable) -> Mapping[str, object]:
+    from gateway.extras.brand.settings import check_values
 
-    return finish(table)
+    return check_values(table)
 
 
 def _start(gateway: Gateway) -> Started:
@@ -52,7 +52,7 @@ def _add_to_cards() -> object:
 
 EXTRA = Extra(
     needs=("console",),
-    tables={"brand": Table(_find_settings, finish=_finish, of="console")},
+    tables={"brand": Table(_find_settings, check_values=_check_values, in_table="console")},
     start=_start,
-    adds={"console": _add_to_console, "cards": _add_to_cards},
+    adds_to={"console": _add_to_console, "cards": _add_to_cards},
 )

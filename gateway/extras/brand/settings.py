@@ -51,7 +51,7 @@ class Brand:
     logo: Annotated[Logo | None, Setting(read.text, None)]
 
 
-def finish(table: ReadTable) -> Mapping[str, object]:
+def check_values(table: ReadTable) -> Mapping[str, object]:
     """Read the logo's file, except in commands that read no secrets: they may run as another user."""
     logo, path = None, table.values["logo"]
     if path is not None and table.look_up is not None:

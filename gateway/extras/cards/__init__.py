@@ -38,10 +38,10 @@ def _find_settings() -> type:
     return Cards
 
 
-def _finish(table: ReadTable) -> Mapping[str, object]:
-    from gateway.extras.cards.settings import finish
+def _check_values(table: ReadTable) -> Mapping[str, object]:
+    from gateway.extras.cards.settings import check_values
 
-    return finish(table)
+    return check_values(table)
 
 
 def _find_literals(table: Mapping[str, object]) -> Iterable[str]:
@@ -68,17 +68,17 @@ def _add_to_console() -> object:
 
 
 EXTRA = Extra(
-    adds={"console": _add_to_console},
+    adds_to={"console": _add_to_console},
     ledger=LedgerTables(names=("orders", "order_reversals", "order_fees")),
     needs=("console", "packages", "reports", "signins"),
     tables={
         "billing.stripe": Table(
             _find_settings,
-            fixed="billing.stripe",  # payments end at the account at which they began
-            finish=_finish,
+            at_restart="billing.stripe",  # payments end at the account at which they began
+            check_values=_check_values,
             find_literals=_find_literals,
         )
     },
-    words={"orders": "List credit that is bought by card: the latest orders first."},
+    first_words={"orders": "List credit that is bought by card: the latest orders first."},
     start=_start,
 )

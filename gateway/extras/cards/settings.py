@@ -83,7 +83,7 @@ def find_step_nano(currency: str) -> int:
     return NANO // 100  # also where Stripe counts thousandths: the last digit has to be 0
 
 
-def finish(table: ReadTable) -> Mapping[str, object]:
+def check_values(table: ReadTable) -> Mapping[str, object]:
     """Check the table. Without `look_up`, secrets are only known to be set. Raises ConfigError."""
     place, found = table.place, dict(table.values)
     assert table.core.billing is not None  # this table is within it

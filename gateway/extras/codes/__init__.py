@@ -31,7 +31,7 @@ def _add_to_finder() -> object:
 
 EXTRA = Extra(
     needs=("signins",),
-    words={"code": "Manage top-up codes; each can be redeemed once."},
+    first_words={"code": "Manage top-up codes; each can be redeemed once."},
     ledger=LedgerTables(names=("codes",)),
-    adds={"console": _add_to_console, "finder": _add_to_finder},
+    adds_to={"console": _add_to_console, "finder": _add_to_finder},
 )

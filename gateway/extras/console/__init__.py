@@ -49,10 +49,10 @@ def _find_settings() -> type:
     return Console
 
 
-def _finish(table: ReadTable) -> Mapping[str, object]:
-    from gateway.extras.console.table import finish
+def _check_values(table: ReadTable) -> Mapping[str, object]:
+    from gateway.extras.console.table import check_values
 
-    return finish(table)
+    return check_values(table)
 
 
 def _start(gateway: Gateway) -> Started:
@@ -78,12 +78,12 @@ EXTRA = Extra(
         *("observations", "operations", "refunding", "reports", "shared_budgets", "signins"),
         "spreadsheets",
     ),
-    tables={"console": Table(_find_settings, finish=_finish)},
+    tables={"console": Table(_find_settings, check_values=_check_values)},
     start=_start,
     first_start=_first_start,
-    adds={"reference": _tell_routes},
-    ledger=LedgerTables(names=("replays",), stay=("replays",)),
-    ways={
+    adds_to={"reference": _tell_routes},
+    ledger=LedgerTables(names=("replays",), unmoved=("replays",)),
+    next_steps={
         "places": "The API is under /v1, the console under /console/",
         "top_up": "Top it up in the console under Billing ({}/console/billing), or ask whoever runs this gateway.",
         "raise_cap": "Raise its cap in the console under Keys ({}/console/keys), or use another key.",

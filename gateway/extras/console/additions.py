@@ -1,4 +1,4 @@
-"""Routes, pages, parts of pages and credentials that other extras add to the console by their `Extra.adds`."""
+"""Routes, pages, parts of pages and credentials that other extras add to the console by their `Extra.adds_to`."""
 
 from __future__ import annotations
 

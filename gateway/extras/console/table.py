@@ -32,7 +32,7 @@ class Console:
     """The header by which a trusted proxy names the account that it has signed in."""
 
 
-def finish(table: ReadTable) -> Mapping[str, object]:
+def check_values(table: ReadTable) -> Mapping[str, object]:
     """Refuse `identity_header` without `trusted_proxies`. Raises ConfigError."""
     is_named, server = table.values["identity_header"] is not None, table.core.server
     if is_named and server is not None and not server.trusted_proxies:

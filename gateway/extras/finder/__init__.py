@@ -2,7 +2,7 @@
 
 Without it each is found on the page that lists it.
 
-    book       searches of the ledger; what is found, and searches that other extras add by `Extra.adds`
+    book       searches of the ledger; what is found, and searches that other extras add by `Extra.adds_to`
     console    the route
     static     the button and the shortcuts; the dialog, which is loaded when it is first opened
 """
@@ -18,4 +18,4 @@ def _add_to_console() -> object:
     return ADDITION
 
 
-EXTRA = Extra(needs=("console",), adds={"console": _add_to_console})
+EXTRA = Extra(needs=("console",), adds_to={"console": _add_to_console})

@@ -33,7 +33,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """A search by operators in what an extra keeps. The extra adds it to this one by `Extra.adds`."""
+    """A search by operators in what an extra keeps. The extra adds it to this one by `Extra.adds_to`."""
 
     kind: str
     """Names what it finds, such as `Codes`."""

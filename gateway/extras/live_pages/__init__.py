@@ -29,4 +29,4 @@ def _start(_: Gateway) -> Started:
     return Started(offers=(Sharing(),))
 
 
-EXTRA = Extra(needs=("console", "observations"), adds={"console": _add_to_console}, start=_start)
+EXTRA = Extra(needs=("console", "observations"), adds_to={"console": _add_to_console}, start=_start)

@@ -45,8 +45,8 @@ def _add_to_console() -> object:
 
 
 EXTRA = Extra(
-    tables={"metrics": Table(_find_settings, fixed="metrics.listen")},
-    words={"dashboard": "Write a dashboard for Grafana, of what GET /metrics tells."},
-    adds={"console": _add_to_console},
+    tables={"metrics": Table(_find_settings, at_restart="metrics.listen")},
+    first_words={"dashboard": "Write a dashboard for Grafana, of what GET /metrics tells."},
+    adds_to={"console": _add_to_console},
     start=_start,
 )

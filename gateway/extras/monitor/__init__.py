@@ -13,7 +13,7 @@ from gateway.extension import Extra
 
 EXTRA = Extra(
     needs=("operations",),
-    words={
+    first_words={
         "top": (
             "Show what happens now, again and again: calls in flight, rates, failing providers, slow"
             " calls, low balances. `q` or Ctrl-C ends it."

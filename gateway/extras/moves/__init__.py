@@ -38,7 +38,7 @@ def _start(_: Gateway) -> Started:
 
 EXTRA = Extra(
     needs=("packages", "spreadsheets"),
-    words={
+    first_words={
         "adopt": "Write a gateway.toml from the settings of another gateway: LiteLLM or new-api.",
         "key": "",
         "account": "",

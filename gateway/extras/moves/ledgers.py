@@ -110,7 +110,7 @@ def _leave_out(records: Iterable[MoveRecord]) -> Iterator[MoveRecord]:
     """Leave out rows of extras' tables that do not move: a gateway without the extra exports them, too."""
     known = find_ledger_tables().values()
     here = {name for one in known for name in one.names}
-    stay = {name for one in known for name in one.stay}
+    stay = {name for one in known for name in one.unmoved}
     gone: dict[str, str | None] = {}
     for record in records:
         table = record.table
@@ -233,7 +233,7 @@ def _list_columns(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _list_tables(connection: sqlite3.Connection) -> list[str]:
-    stay = [name for one in find_ledger_tables().values() for name in one.stay]
+    stay = [name for one in find_ledger_tables().values() for name in one.unmoved]
     left_out = json.dumps([*_LEFT_OUT, *stay])
     return [name for (name,) in connection.execute(_TABLES, (left_out,))]
 

@@ -27,8 +27,8 @@ def _add_to_console() -> object:
 
 EXTRA = Extra(
     needs=("observations", "reports"),
-    adds={"console": _add_to_console},
-    words={
+    adds_to={"console": _add_to_console},
+    first_words={
         "providers": "Show how the providers answer: calls, failures, the last error, latencies.",
         "refusals": "Show which requests were refused, for whom and why.",
         "events": "List who did what, apart from requests: the latest first.",

@@ -18,4 +18,4 @@ def _add_to_console() -> object:
     return ADDITION
 
 
-EXTRA = Extra(adds={"console": _add_to_console})
+EXTRA = Extra(adds_to={"console": _add_to_console})

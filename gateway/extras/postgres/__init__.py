@@ -62,7 +62,7 @@ def _add_to_moves() -> Mover:
 
 EXTRA = Extra(
     needs=("packages",),
-    adds={"moves": _add_to_moves},
+    adds_to={"moves": _add_to_moves},
     databases=_find_databases,
     schemas={"PostgreSQL": VERSION},
 )

@@ -15,4 +15,4 @@ from __future__ import annotations
 
 from gateway.extension import Extra
 
-EXTRA = Extra(words={"price": "Compare the prices with a list that others publish."})
+EXTRA = Extra(first_words={"price": "Compare the prices with a list that others publish."})

@@ -9,4 +9,4 @@ from __future__ import annotations
 
 from gateway.extension import Extra
 
-EXTRA = Extra(words={"receipt": "Show how one call ended, what it used, and what it cost."})
+EXTRA = Extra(first_words={"receipt": "Show how one call ended, what it used, and what it cost."})

@@ -2,7 +2,7 @@
 
 Without it callers have the other documents alone, and shells complete nothing.
 
-records     a route as the reference describes it; other extras add theirs by `Extra.adds`
+records     a route as the reference describes it; other extras add theirs by `Extra.adds_to`
 serving     the path, and the routes that it tells of
 document    the document, in OpenAPI 3.1
 pages       the same as Markdown
@@ -29,5 +29,6 @@ def _start(gateway: Gateway) -> Started:
 
 
 EXTRA = Extra(
-    words={"completion": "Print what makes bash, zsh or fish complete the commands."}, start=_start
+    first_words={"completion": "Print what makes bash, zsh or fish complete the commands."},
+    start=_start,
 )

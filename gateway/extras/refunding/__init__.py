@@ -10,4 +10,4 @@ from __future__ import annotations
 
 from gateway.extension import Extra
 
-EXTRA = Extra(words={"refund": "Give back what a request cost, or a part of it, once."})
+EXTRA = Extra(first_words={"refund": "Give back what a request cost, or a part of it, once."})

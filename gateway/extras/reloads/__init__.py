@@ -29,7 +29,7 @@ def _start(gateway: Gateway) -> Started:
 
 EXTRA = Extra(
     start=_start,
-    words={
+    first_words={
         "reload": (
             "Make the process that serves on this machine read the configuration again. It checks the"
             " whole file before anything changes, with the variables of its own environment, and says"

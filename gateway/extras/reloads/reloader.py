@@ -175,7 +175,7 @@ def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
         if old != getattr(getattr(read, table), name):
             waiting.append(key)
             kept = replace(kept, **{table: replace(getattr(kept, table), **{name: old})})
-    fixed = {name: one.fixed for name, one in find_tables().items() if one.fixed}
+    fixed = {name: one.at_restart for name, one in find_tables().items() if one.at_restart}
     old, new = running.extras, read.extras
     waiting += [told for name, told in fixed.items() if old.get(name) != new.get(name)]
     extras = {name: one for name, one in new.items() if name not in fixed}
@@ -225,6 +225,6 @@ def _list_tables(config: Config) -> dict[str, object]:
     }
     for name, table in find_tables().items():
         if name in config.extras:
-            place = table.of or name  # an extra may add settings to a table
+            place = table.in_table or name  # an extra may add settings to a table
             tables[place] = (tables.get(place), config.extras[name])
     return tables

@@ -71,7 +71,7 @@ def _add_to_count_tokens() -> object:
 
 EXTRA = Extra(
     needs=("commands",),
-    adds={"count_tokens": _add_to_count_tokens},
+    adds_to={"count_tokens": _add_to_count_tokens},
     key_places=("command:",),
     fetch_keys=_fetch_keys,
     dialects={

@@ -22,7 +22,7 @@ from gateway.extension import Extra
 
 EXTRA = Extra(
     needs=("observations", "spreadsheets"),
-    words={
+    first_words={
         "account": "",
         "statement": (
             "Show a calendar month: each account's opening balance, what moved it, and its closing"

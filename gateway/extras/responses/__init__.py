@@ -76,7 +76,7 @@ def _add_to_count_tokens() -> object:
 
 EXTRA = Extra(
     needs=("pairs",),
-    adds={"count_tokens": _add_to_count_tokens},
+    adds_to={"count_tokens": _add_to_count_tokens},
     dialects={
         "responses": Dialect("OpenAI's newer one", is_openai_like=True, others="openai_responses")
     },

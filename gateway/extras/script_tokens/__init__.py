@@ -22,7 +22,7 @@ def _add_to_console() -> object:
 
 
 EXTRA = Extra(
-    words={"token": "Manage tokens, by which scripts use the console's API."},
+    first_words={"token": "Manage tokens, by which scripts use the console's API."},
     ledger=LedgerTables(names=("tokens",)),
-    adds={"console": _add_to_console},
+    adds_to={"console": _add_to_console},
 )

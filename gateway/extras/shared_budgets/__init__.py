@@ -10,4 +10,4 @@ from __future__ import annotations
 
 from gateway.extension import Extra
 
-EXTRA = Extra(words={"budget": "Manage budgets, which begin anew each day, week or month."})
+EXTRA = Extra(first_words={"budget": "Manage budgets, which begin anew each day, week or month."})

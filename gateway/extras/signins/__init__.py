@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gateway.ledger.sql.database import Database
 
 
-def _free_name(database: Database, name: str) -> None:
+def _check_name(database: Database, name: str) -> None:
     from gateway.extras.signins.people import PeopleBook
 
     PeopleBook(database).require_free_name(name)
@@ -51,11 +51,11 @@ def _describe_accounts(
 
 
 EXTRA = Extra(
-    words={"account": ""},
+    first_words={"account": ""},
     ledger=LedgerTables(
         names=("passwords", "totp", "recovery_codes", "signin_links", "sessions"),
-        stay=("signin_links", "sessions"),
-        free_name=_free_name,
+        unmoved=("signin_links", "sessions"),
+        check_name=_check_name,
         end_access=_end_access,
         describe_accounts=_describe_accounts,
     ),

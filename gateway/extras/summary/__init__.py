@@ -12,4 +12,4 @@ from __future__ import annotations
 
 from gateway.extension import Extra
 
-EXTRA = Extra(words={"check": ""})
+EXTRA = Extra(first_words={"check": ""})

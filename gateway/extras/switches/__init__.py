@@ -44,11 +44,11 @@ def _add_to_alerts() -> object:
 
 
 EXTRA = Extra(
-    words={
+    first_words={
         "model": "Switch models off and on while the gateway serves.",
         "provider": "Switch providers off and on while the gateway serves.",
         "switches": "List the models and providers that are switched off: since when, by whom and why.",
     },
     start=_start,
-    adds={"console": _add_to_console, "alerts": _add_to_alerts},
+    adds_to={"console": _add_to_console, "alerts": _add_to_alerts},
 )

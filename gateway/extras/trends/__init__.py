@@ -21,4 +21,4 @@ def _add_to_console() -> object:
     return ADDITION
 
 
-EXTRA = Extra(needs=("observations", "operations", "reports"), adds={"console": _add_to_console})
+EXTRA = Extra(needs=("observations", "operations", "reports"), adds_to={"console": _add_to_console})

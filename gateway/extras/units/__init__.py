@@ -14,7 +14,7 @@ from gateway.base.process import ExitCode
 from gateway.extension import Extra
 
 EXTRA = Extra(
-    words={
+    first_words={
         "unit": "Print the systemd unit of this installation, and on stderr how to install it.",
         "health": (
             "Ask the gateway that listens at [server] host and port of this machine whether it accepts"

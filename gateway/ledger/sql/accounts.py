@@ -71,8 +71,8 @@ class AccountBook(Part):
                     f"there is an account '{name}' already", code="name_taken", field="name"
                 )
             for tables in find_ledger_tables().values():
-                if tables.free_name is not None:
-                    tables.free_name(self._database, name)
+                if tables.check_name is not None:
+                    tables.check_name(self._database, name)
             now_ms = self._database.clock()
             row = {"name": name, "operator": operator, "created_ms": now_ms, **write_terms(terms)}
             account_id = self._database.insert_numbered("accounts", row)

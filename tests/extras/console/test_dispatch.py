@@ -30,7 +30,7 @@ find_additions()  # makes the routes of others, whichever test comes first
 on_one_loop: Final = pytest.mark.asyncio(loop_scope="module")
 every_route: Final = each_row("route", ROUTES)
 
-ADDING: Final = [name for name, extra in find_extras().items() if "console" in extra.adds]
+ADDING: Final = [name for name, extra in find_extras().items() if "console" in extra.adds_to]
 CONTRACT: Final = [
     (ROOT / f"gateway/extras/{name}.md").read_text(encoding="utf-8")
     for name in ("console/console-api", *(f"{one}/{one}" for one in ADDING))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.extension import WAYS, tell_way
+from gateway.extension import NEXT_STEPS, tell_next_step
 from gateway.extras.console.welcome import describe_link
 from gateway.extras.signins.signin import SigninLink
 from tests.support.settings import load
@@ -34,7 +34,7 @@ def test_the_first_link_can_be_opened_from_another_machine(
 
 
 def test_errors_of_the_api_send_callers_to_the_console() -> None:
-    assert {name: tell_way(name, "https://llm.example.com") for name in WAYS} == {
+    assert {name: tell_next_step(name, "https://llm.example.com") for name in NEXT_STEPS} == {
         "places": "The API is under /v1, the console under /console/",
         "top_up": "Top it up in the console under Billing (https://llm.example.com/console/billing),"
         " or ask whoever runs this gateway.",
@@ -42,4 +42,4 @@ def test_errors_of_the_api_send_callers_to_the_console() -> None:
         " or use another key.",
         "make_key": "Make another in the console under Keys.",
     }
-    assert "(/console/billing)" in tell_way("top_up")
+    assert "(/console/billing)" in tell_next_step("top_up")

@@ -115,7 +115,7 @@ def test_rows_of_extras_move_to_where_these_are(
     with open_books(place.path) as books:
         version, moving = read_records(books)
         records = [*moving, MoveRecord("toys", {"id": 1}), MoveRecord("codes", {"id": "code_1"})]
-    known = {"toy": extension.LedgerTables(names=("toys", "codes"), stay=("toys", "codes"))}
+    known = {"toy": extension.LedgerTables(names=("toys", "codes"), unmoved=("toys", "codes"))}
     monkeypatch.setattr("gateway.extras.moves.ledgers.find_ledger_tables", lambda: known)
     assert make_ledger(tmp_path / "whole.db", version, records).ok
     monkeypatch.setattr("gateway.extras.moves.ledgers.find_ledger_tables", dict)
