@@ -10,7 +10,8 @@
                 ends
     dial        new connections to one provider: addresses raced, TLS, proxies
     resolver    the addresses of one host
-    connection  one connection and the response under way on it
+    connection  one connection: what is sent, and what it reads, in pieces and turns
+    response    the response under way: handed to its receiver, awaited by its user
     http1       an HTTP/1.1 response read from bytes, without I/O
     receivers   what takes a body: kept whole, checked at its beginning, or unpacked in small steps
     demo        the embedded provider

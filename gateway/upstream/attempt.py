@@ -17,7 +17,7 @@ from gateway.base.errors import GatewayError, UpstreamError, UpstreamTimeout
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.records import Body
-from gateway.upstream.connection import Connection
+from gateway.upstream.connection import MOST_LINES, MOST_TRANSLATED_LINES, Connection
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import ProviderKey
 from gateway.upstream.receivers import (
@@ -27,6 +27,7 @@ from gateway.upstream.receivers import (
     is_reply_type,
     read_encoding,
 )
+from gateway.upstream.response import Response
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
@@ -61,14 +62,15 @@ class Attempt:
     find_affinity: Callable[[], str] = str
     """Asked where the provider has several keys: requests of the same affinity go out by the same one, if it
     can serve."""
-    connection: Connection | None = None
-    """The connection by which the request went out; None while there is none, or after a stale one."""
+    response: Response | None = None
+    """The response under way; None while there is none, or after a stale connection."""
     refusal: CollectedBody | None = None
     """The text of an error, once its head was read."""
     answered: bool = False
     """A reply was opened: no other connection, key or route is tried."""
     _begun: bool = False
     _body_reads: int = 0
+    """The reads of the response at the last look."""
     _began: float = field(init=False)
     """The time from which `total_timeout` runs. It includes the time to connect."""
     _sent: float = 0.0
@@ -77,14 +79,17 @@ class Attempt:
     def __post_init__(self) -> None:
         self._began = self.clock.next_seconds
 
-    def attach(self, connection: Connection) -> None:
-        """Note the connection by which the request is about to be sent. Raises what ended the request."""
+    def start(self, connection: Connection, request: bytes) -> Response:
+        """Send the request, or its head, by a connection. Raises what ended the request."""
         self.life.check()  # a request that ended while its connection was made must not be sent
         self.life.note_sent()
-        self.connection, self.life.cut, self.refusal = connection, connection.fail, None
-        self._body_reads = connection.body_reads
+        passes = self.exchange.translation is None
+        most_lines = MOST_LINES if passes else MOST_TRANSLATED_LINES
+        self.response = response = connection.start(request, self.open, most_lines)
+        self.life.cut, self.refusal, self._body_reads = response.fail, None, 0
         self._quiet_since = self.clock.next_seconds
         self._sent = time.monotonic()
+        return response
 
     def open(self, head: Head) -> Receiver:
         """Return what takes the body of an answer.
@@ -123,16 +128,16 @@ class Attempt:
 
     def detach(self) -> None:
         """Leave the connection alone: it may serve another request from now on."""
-        self.connection = self.life.cut = None
+        self.response = self.life.cut = None
 
     def tick(self) -> None:
         """Fail the attempt if a deadline has passed."""
-        connection = self.connection
-        if connection is None:  # the dialler has a limit of its own
+        response = self.response
+        if response is None:  # the dialler has a limit of its own
             return
         clock = self.clock
-        if connection.body_reads != self._body_reads or not connection.awaits_provider:
-            self._body_reads = connection.body_reads
+        if response.body_reads != self._body_reads or not response.awaits_provider:
+            self._body_reads = response.body_reads
             self._begun = True
             # Reading waits for a slow caller or for its turn, so the silence is not the provider's.
             self._quiet_since = clock.seconds

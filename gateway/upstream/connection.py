@@ -1,22 +1,18 @@
-"""One connection to a provider and the response under way on it.
+"""One connection to a provider: its transport, and bytes from there to the response under way.
 
-Bytes are pushed: `data_received` reads the response and hands its body to the receiver in the same
-call. What the receiver or this turn of the loop cannot take waits; above `PENDING_BYTES`, reading pauses.
+What the receiver or this turn of the loop cannot take waits; above `PENDING_BYTES`, reading pauses.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
-from gateway.base.errors import GatewayError, InternalError
 from gateway.base.turns import Turns, find_turns
-from gateway.upstream.http1 import BadResponse, Head, ResponseReader
-from gateway.upstream.receivers import Receiver, UnpackedBody, Wants, read_encoding
-
-log = logging.getLogger("gateway.connection")
+from gateway.upstream.http1 import Head
+from gateway.upstream.receivers import Receiver, Wants
+from gateway.upstream.response import Broken, Response
 
 NOT_REUSABLE: Final = frozenset({101, 204})
 """Statuses after which some servers send bytes that belong to no response."""
@@ -48,14 +44,10 @@ def cut_piece(data: bytes, most_lines: int) -> bytes:
     return piece
 
 
-class Broken(Exception):
-    """The connection ended before the response was whole, or sent bytes that are not HTTP."""
-
-
 class Connection(asyncio.Protocol):
     """A transport with at most one request in flight.
 
-    The user calls `start`, `read_head`, `read_body` and `close`, in this order.
+    The user calls `start`, reads the response that it returns, then calls `close`.
     """
 
     def __init__(
@@ -65,128 +57,91 @@ class Connection(asyncio.Protocol):
         self._keep = keep
         self._forget = forget
         self._transport: asyncio.Transport | None = None
-        self._reader: ResponseReader | None = None
-        self._receiver: Receiver | None = None
-        self._open_body: Callable[[Head], Receiver] | None = None
+        self._response: Response | None = None
+        """The response under way, from `start` to `close`."""
         # Each `get_running_loop` of Python 3.11 is a call of the system.
         self._loop = asyncio.get_running_loop()
         self._turns: Turns = find_turns()
-        self._pending = b""
-        """Bytes read that wait for the receiver or for their turn; above `PENDING_BYTES`, reading pauses."""
-        self._most_lines = MOST_LINES
         self._is_deferred = False
         """Pending bytes have a turn of the loop to come."""
         self._transport_reads = True
-        self._waiter: asyncio.Future[None] | None = None
-        """The wait of `send`, `read_head` or `read_body`."""
-        self._error: Exception | None = None
-        """Why the response failed; raised when all that came before it is handled."""
-        self._stopped = False
-        """The receiver has all it needs: the rest of the body is dropped."""
-        self._linger: asyncio.TimerHandle | None = None
-        """Ends the reading of that rest, for which nobody waits any more."""
-        self.paused = False
-        """The receiver asked to wait, so what is read waits."""
-        self.body_reads = 0
-        """The number of reads with body bytes. If it is unchanged, there was silence."""
-        self.served = 0
-        """Responses that were read to their end."""
-        self.answered = False
-        """A byte of the current response came."""
-        self.is_sent = True
-        """The whole current request was handed to the transport."""
         self._is_full = False
         """The transport's send buffer is full."""
+        self.served = 0
+        """Responses that were read to their end."""
 
     @property
     def usable(self) -> bool:
-        """Whether a request may be sent. The next one would take bytes that wait for its answer."""
-        is_open = self._transport is not None and not self._transport.is_closing()
-        return is_open and not self._pending
-
-    @property
-    def awaits_provider(self) -> bool:
-        """Nothing waits for the receiver or for its turn: a silence is the provider's."""
-        return not self.paused and not self._pending
+        """Whether a request may be sent."""
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and self._response is None
 
     def start(
         self, request: bytes, open_body: Callable[[Head], Receiver], most_lines: int = MOST_LINES
-    ) -> None:
+    ) -> Response:
         """Send a whole request, or what comes before `send`.
 
         The head of the answer opens the receiver, which takes at most `most_lines` at a time.
         """
         assert self._transport is not None
-        self._reader = ResponseReader()
-        self._open_body, self._most_lines = open_body, most_lines
-        self.answered = False
+        self._response = Response(open_body, most_lines, self._read_pending, self._loop)
         self._transport.write(request)
+        return self._response
 
     async def send(self, pieces: AsyncIterator[bytes]) -> None:
         """Send the rest of a request as fast as the provider takes it; stop early if an answer comes.
 
-        Raises Broken, or the error given to `fail`.
+        Raises Broken, or the error given to the response's `fail`.
         """
-        self.is_sent = False
+        response = self._response
+        assert response is not None
+        response.is_sent = False
         async for piece in pieces:
-            reader, transport = self._reader, self._transport
-            if self._error is not None:
-                raise self._error
-            if reader is None or reader.head is not None or transport is None:
+            if response.error is not None:
+                raise response.error
+            if response.reader.head is not None or self._transport is None:
                 return
-            transport.write(piece)
-            while self._is_full and reader.head is None:
-                await self._next_wake()
-        self.is_sent = True
-
-    async def read_head(self) -> Head:
-        """Return status and headers. Raises Broken, or the error given to `fail`."""
-        reader = self._reader
-        assert reader is not None
-        while reader.head is None:
-            await self._next_wake()
-        return reader.head
-
-    async def read_body(self) -> None:
-        """Return when the receiver has the whole body, unpacked, or wants nothing more.
-
-        Raises Broken, the error given to `fail`, or what the receiver raised.
-        """
-        reader, receiver = self._reader, self._receiver
-        assert reader is not None
-        # Also after the body's end while the receiver asks to wait: its buffer has to be sent.
-        while not self._stopped and (self.paused or not reader.done):
-            if self.paused and receiver is not None:
-                await receiver.unblock()
-                self.paused = False
-                if type(receiver) is UnpackedBody and self._error is None:
-                    self._read(b"")
-                self._read_pending()
-            else:
-                await self._next_wake()
-        if self._stopped:
-            return
-        # Bytes that came before the error were delivered, so a reply that is whole stays whole.
-        if self._error is not None:
-            raise self._error
-        assert receiver is not None
-        try:
-            receiver.end()
-        except BadResponse as error:
-            raise Broken(str(error)) from error
-
-    def fail(self, error: Exception) -> None:
-        """Make whoever waits for the response raise `error`; the first error counts."""
-        if self._error is None:
-            self._error = error
-        self._wake()
+            self._transport.write(piece)
+            while self._is_full and response.reader.head is None:
+                await response.next_wake()
+        response.is_sent = True
 
     def close(self) -> None:
         """Return the connection to the pool (at once, or when its body is over), or cut it."""
-        if self._stopped and self._reader is not None and not self._reader.done:
-            self._read_rest()
+        response, transport = self._response, self._transport
+        if (
+            response is None
+            or transport is None
+            or transport.is_closing()
+            or response.error is not None
+        ):
+            self._response = None
+            self._abort()
+            return
+        reader = response.reader
+        if response.wants is Wants.NOTHING and not reader.done:
+            # The rest, usually one last empty chunk, is read for a moment. Whatever wakes us ends that.
+            response.next_wake().add_done_callback(lambda _: self.close())
+            self._loop.call_later(LINGER_SECONDS, response.fail, Broken("its end is late"))
+            self._read_pending()
+            return
+        self._response = None
+        # The response was read whole, nothing came behind it, and the request was sent.
+        if (
+            reader.head is not None
+            and reader.done
+            and not reader.leftover
+            and reader.head.is_persistent
+            and reader.head.status not in NOT_REUSABLE
+            and not response.pending
+            # An early answer leaves the request's rest unsent, which would delay the next request.
+            and response.is_sent
+            and transport.get_write_buffer_size() == 0
+        ):
+            self.served += 1
+            self._keep(self)
         else:
-            self._finish()
+            self._abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have all methods of asyncio.Transport but not its base class.
@@ -197,196 +152,64 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_full = False
-        self._wake()
+        if self._response is not None:
+            self._response.wake()
 
     def data_received(self, data: bytes) -> None:
+        response = self._response
+        if response is None or response.error is not None:
+            self._abort()  # nobody asked for these bytes, or wants them any more
         # A small read must not overtake bytes that wait, or a receiver that asked to wait.
-        if len(data) <= AT_ONCE_BYTES and not self.paused and not self._pending:
-            self._read(data)
+        elif (
+            len(data) <= AT_ONCE_BYTES and not response.pending and response.wants is not Wants.ROOM
+        ):
+            response.read(data)
+        else:
+            response.pending += data
+            self._read_pending()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._forget(self)
+        if (response := self._response) is None:
             return
-        self._pending += data
-        self._read_pending()
+        if response.pending:  # nothing more can be waited for: the end may come before their turn
+            pending, response.pending = response.pending, b""
+            response.read(pending)
+        response.end(is_reset=exc is not None)
 
     def _read_pending(self) -> None:
-        """Handle pending bytes in pieces while this turn of the loop has time, the rest later."""
-        while self._pending and not self.paused and not self._is_deferred:
+        """Handle pending bytes in pieces while this turn of the loop has time, the rest later.
+
+        The transport is read on unless more than `PENDING_BYTES` are pending. Most waits, such as that for a
+        stream's head or for a turn, end before another read, so they take no calls of the system. What waits
+        when the connection ends is handled at once, so it must be little.
+        """
+        response, transport = self._response, self._transport
+        if response is None or transport is None:
+            return
+        while response.pending and response.wants is not Wants.ROOM and not self._is_deferred:
             if not self._turns.has_time():
                 # `_keep` is the pool's method, so all connections to a provider are one owner.
                 self._turns.defer(self._keep, self._take_turn)
                 self._is_deferred = True
                 break
-            piece = cut_piece(self._pending, self._most_lines)
-            self._pending = self._pending[len(piece) :]
-            self._read(piece)
-        self._choose_reading()
+            piece = cut_piece(response.pending, response.most_lines)
+            response.pending = response.pending[len(piece) :]
+            response.read(piece)
+        reads = len(response.pending) <= PENDING_BYTES
+        if reads != self._transport_reads:
+            self._transport_reads = reads
+            if reads:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
 
     def _take_turn(self) -> None:
         self._is_deferred = False
         self._read_pending()
 
-    def _choose_reading(self) -> None:
-        """Let the transport read unless more than `PENDING_BYTES` are pending.
-
-        Most waits, such as that for a stream's head or for a turn, end before another read, so they take no
-        calls of the system. What waits when the connection ends is handled at once, so it must be little.
-        """
-        reads = len(self._pending) <= PENDING_BYTES
-        if self._transport is not None and reads != self._transport_reads:
-            self._transport_reads = reads
-            if reads:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
-
-    def _read(self, data: bytes) -> None:
-        """Take bytes of the response; without any, go on with what the receiver has not unpacked yet."""
-        self.answered = True
-        reader, mistake = self._reader, None
-        if reader is None or self._error is not None:
-            self._abort()  # bytes without a request
-            return
-        had_head = reader.head is not None
-        try:
-            body = reader.feed(data)
-        except BadResponse as error:
-            # Body bytes before the fault count as if they had come in a read of their own.
-            body, mistake = error.body, Broken(str(error))  # a new one: it holds no frame
-        try:
-            if not had_head and reader.head is not None:
-                self._open(reader.head)
-            receiver = self._receiver
-            # Reads without body bytes, such as chunk sizes alone, must not renew the idle deadline.
-            self.body_reads += bool(body)
-            if receiver is not None and (body or not data):
-                wants = receiver.receive(body)
-                if wants is not Wants.MORE:
-                    self._obey(wants)
-            if mistake is not None:
-                self._cut(mistake)
-        except Exception as error:  # noqa: BLE001 - a receiver's
-            self._cut(error)
-        # Only the head and the end wake the waiter: body bytes need no task switch.
-        if reader.done or not had_head:
-            self._wake()
-            # The user may have called `close` before: the rest was read to save the connection.
-            if self._linger is not None and reader.done:
-                self._finish()
-
-    def _open(self, head: Head) -> None:
-        """Open what takes the body of the answer, unpacked."""
-        assert self._open_body is not None
-        receiver, self._open_body = self._open_body(head), None
-        packed = head.headers.get(b"content-encoding")
-        if packed is not None and (encoding := read_encoding(packed)):
-            receiver = UnpackedBody(receiver, encoding, self._turns.has_time)
-        self._receiver = receiver
-
-    def _obey(self, wants: Wants) -> None:
-        """Hand on no more for now, or, if the receiver has all it needs, drop the rest of the body."""
-        if wants is Wants.NOTHING:
-            # The rest is read for a moment to save the connection.
-            self._stopped = True
-            self._receiver = None
-        else:
-            self.paused = True
-        self._wake()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._pending:  # nothing more can be waited for: the end may come before their turn
-            pending, self._pending = self._pending, b""
-            self._read(pending)
-        self._transport = None
-        self._forget(self)
-        self._cancel_linger()
-        reader = self._reader
-        if reader is None or reader.done:
-            return
-        if exc is not None:  # a reset is never a clean end, not even of a close-delimited body
-            self.fail(Broken("the connection was reset"))
-            return
-        try:
-            reader.feed_eof()
-        except BadResponse as error:
-            self.fail(Broken(str(error)))
-        self._wake()
-
-    def _cut(self, error: Exception) -> None:
-        """End the connection because of an error in its bytes or in handling them."""
-        if isinstance(error, BadResponse):
-            error = Broken(str(error))
-        # A bug of ours is logged here with its traceback; the caller is told only "internal error".
-        if not isinstance(error, Broken | GatewayError):
-            log.error("a provider's bytes could not be handled", exc_info=error)
-            error = InternalError()
-        self.fail(error)
-        self._abort()
-
-    def _read_rest(self) -> None:
-        """Read the rest of the body for a moment: usually one last empty chunk."""
-        transport = self._transport
-        if transport is None or transport.is_closing() or self._error is not None:
-            self._finish()
-            return
-        if self.paused:
-            self.paused = False
-            self._read_pending()
-        self._linger = self._loop.call_later(LINGER_SECONDS, self._finish)
-
-    def _finish(self) -> None:
-        """Return to the pool if the connection may serve again, else close it."""
-        if self._linger is not None:
-            self._cancel_linger()
-        # The response was read whole, nothing came behind it, and the request was sent. Decided first: the next
-        # lines clear the state it depends on.
-        reader, transport = self._reader, self._transport
-        may_serve_again = (
-            reader is not None
-            and reader.head is not None
-            and transport is not None
-            and not transport.is_closing()
-            and reader.done
-            and not reader.leftover
-            and reader.head.is_persistent
-            and reader.head.status not in NOT_REUSABLE
-            and self._error is None
-            and not self._pending
-            # An early answer leaves the request's rest unsent, which would delay the next request.
-            and self.is_sent
-            and transport.get_write_buffer_size() == 0
-        )
-        # The next request must not see the state of this response.
-        self._error = None
-        self._reader = self._receiver = self._open_body = self._waiter = None
-        self._pending = b""
-        self.paused = self._stopped = False
-        self.is_sent = True
-        if may_serve_again:
-            self.served += 1
-            self._keep(self)
-        else:
-            self._abort()
-
-    def _cancel_linger(self) -> None:
-        if self._linger is not None:
-            self._linger.cancel()
-            self._linger = None
-
-    def _next_wake(self) -> asyncio.Future[None]:
-        """Return the future of the next wake-up; no coroutine, as each costs a call at every wake-up.
-
-        Errors are raised on the next call, so bytes before an error are handled first.
-        """
-        if self._error is not None:
-            raise self._error
-        self._waiter = self._loop.create_future()
-        return self._waiter
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
     def _abort(self) -> None:
-        self._pending = b""
         if self._transport is not None:
             # `close` would first send what is still buffered, which nobody wants any more.
             self._transport.abort()

@@ -27,10 +27,11 @@ from gateway.config.records import Provider
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
 from gateway.upstream.attempt import Attempt, Forwarder, list_headers, read_retry_after
-from gateway.upstream.connection import MOST_LINES, MOST_TRANSLATED_LINES, Broken, Connection
+from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
+from gateway.upstream.response import Broken, Response
 
 IDLE_SECONDS: Final = 15.0
 """Time an idle connection is kept, less than by providers: one they close first costs a retry."""
@@ -148,28 +149,26 @@ class HttpForwarder(Forwarder):
     async def _send(self, key: ProviderKey, attempt: Attempt) -> None:
         """Send the request by one key, again if the connection was stale."""
         request, body, fresh = self._write_request(key, attempt), attempt.body, False
-        passes = attempt.exchange.translation is None
-        most_lines = MOST_LINES if passes else MOST_TRANSLATED_LINES
         while True:
             connection = (None if fresh else self._pool.take()) or await self._connect()
-            head: Head | None = None
+            response: Response | None = None
             try:
-                attempt.attach(connection)
-                connection.start(request, attempt.open, most_lines)
+                response = attempt.start(connection, request)
                 if not isinstance(body, bytes):
                     await connection.send(body.read_pieces())
-                head = await connection.read_head()
+                head = await response.read_head()
                 if attempt.refusal is None:
-                    return await connection.read_body()
+                    return await response.read_body()
                 # A provider that is about to close an idle connection says 408.
                 if fresh or head.status != _REQUEST_TIMEOUT or not attempt.is_stale(connection):
                     attempt.life.note_declined()
-                    raise await self._read_refusal(connection, head, attempt)
+                    raise await self._read_refusal(response, head, attempt)
             except Broken as error:
-                if head is not None or attempt.answered:
+                assert response is not None
+                if response.reader.head is not None:
                     raise _break_off(error, "reply") from error
-                if connection.answered or not attempt.is_stale(connection):
-                    raise _fail(error, attempt, is_sent=connection.is_sent) from error
+                if response.is_answered or not attempt.is_stale(connection):
+                    raise _fail(error, attempt, is_sent=response.is_sent) from error
             finally:
                 attempt.detach()
                 connection.close()
@@ -243,14 +242,12 @@ class HttpForwarder(Forwarder):
         # aiohttp decodes callers' headers this way, so the provider gets the same bytes.
         return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
-    async def _read_refusal(
-        self, connection: Connection, head: Head, attempt: Attempt
-    ) -> GatewayError:
+    async def _read_refusal(self, response: Response, head: Head, attempt: Attempt) -> GatewayError:
         is_cut = False
         try:
             # The caller waits meanwhile, perhaps for the next route.
             async with limit_seconds(ERROR_BODY_SECONDS):
-                await connection.read_body()
+                await response.read_body()
         except (Broken, UpstreamError, TimeoutError):
             # A part of the error's text is better than none, and it is no reason to try no other route.
             is_cut = True

@@ -124,15 +124,15 @@ Kind = tuple[Callable[[], object], Callable[[], bool]]
 def watch_attempt(*, begins: bool = False, **limits: float) -> Kind:
     """A provider, which is silent before or after its first byte."""
     errors: list[Exception] = []
-    connection = SimpleNamespace(body_reads=0, awaits_provider=True, fail=errors.append)
+    response = SimpleNamespace(body_reads=0, awaits_provider=True, fail=errors.append)
     ticker = Ticker()
     attempt = make_attempt(make_provider(**limits), clock=ticker.clock)
-    attempt.attach(cast("Any", connection))
-    connection.body_reads += begins
+    attempt.start(cast("Any", SimpleNamespace(start=lambda *_: response)), b"")
+    response.body_reads += begins
     ticker.add(attempt)
 
     def come() -> None:
-        connection.body_reads += 1
+        response.body_reads += 1
 
     return come, lambda: bool(errors)
 

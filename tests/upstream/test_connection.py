@@ -19,10 +19,11 @@ from yarl import URL
 
 from gateway.base.errors import GatewayError, InternalError, UpstreamError
 from gateway.base.turns import TURN_SECONDS, Turns, find_turns
-from gateway.upstream.connection import Broken, Connection, cut_piece
+from gateway.upstream.connection import Connection, cut_piece
 from gateway.upstream.dial import Dialer, Unreachable
 from gateway.upstream.forwarder import Pool
 from gateway.upstream.receivers import Wants
+from gateway.upstream.response import Broken, Response
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked
@@ -51,21 +52,21 @@ class Provider:
     scripted: ScriptedUpstream
     pool: Pool
 
-    async def ask(self, *script: Step, taker: Taker | None = None) -> Connection:
+    async def ask(self, *script: Step, taker: Taker | None = None) -> tuple[Connection, Response]:
         """A request by a connection of the pool, up to the head of its response."""
         self.scripted.play(script)
         connection = self.pool.take() or await self.pool.connect()
-        connection.start(REQUEST, lambda _: taker or Taker())
+        response = connection.start(REQUEST, lambda _: taker or Taker())
         async with asyncio.timeout(SECONDS):
-            await connection.read_head()
-        return connection
+            await response.read_head()
+        return connection, response
 
     async def read(self, *script: Step) -> tuple[Connection, bytes]:
         """The same, its body read, and the connection given up."""
         taker = Taker()
-        connection = await self.ask(*script, taker=taker)
+        connection, response = await self.ask(*script, taker=taker)
         async with asyncio.timeout(SECONDS):
-            await connection.read_body()
+            await response.read_body()
         connection.close()
         return connection, taker.body
 
@@ -95,15 +96,15 @@ async def test_a_connection_whose_request_was_answered_too_early_serves_no_more(
     """The provider may still wait for the rest of the request, and would take the next one for it."""
 
     async def write_late() -> AsyncIterator[bytes]:
-        await connection.read_head()
+        await response.read_head()
         yield b"the rest"
 
     provider.scripted.play([WHOLE])
     connection, taker = await provider.pool.connect(), Taker()
-    connection.start(REQUEST, lambda _: taker)
+    response = connection.start(REQUEST, lambda _: taker)
     async with asyncio.timeout(SECONDS):
         await connection.send(write_late())
-        await connection.read_body()
+        await response.read_body()
     connection.close()
     assert (taker.body, connection.served) == (b"hello!", 0)
     assert not await provider.is_given_again(connection)
@@ -115,8 +116,8 @@ async def test_a_connection_serves_again_whose_receiver_waits_at_the_end(
 ) -> None:
     """Its response came whole, whether its receiver asked for more or was given up."""
     taker = Taker(full=True)
-    connection = await provider.ask(WHOLE, taker=taker)
-    delivery = asyncio.get_running_loop().create_task(connection.read_body())
+    connection, response = await provider.ask(WHOLE, taker=taker)
+    delivery = asyncio.get_running_loop().create_task(response.read_body())
     await asyncio.wait_for(taker.asked.wait(), SECONDS)
     if has_room:
         taker.room.set()
@@ -141,9 +142,9 @@ async def test_a_connection_given_up_within_its_response_or_failed_after_its_end
     provider: Provider, script: Script, calls: str
 ) -> None:
     """A deadline may fall due with the last byte: whoever had it was told of an error."""
-    connection = await provider.ask(*script, taker=Taker(satisfied="satisfied" in calls))
+    connection, response = await provider.ask(*script, taker=Taker(satisfied="satisfied" in calls))
     if "fail" in calls:
-        connection.fail(UpstreamError("too late"))
+        response.fail(UpstreamError("too late"))
     connection.close()
     assert not await provider.is_given_again(connection)
     await provider.wait_closed()
@@ -190,9 +191,9 @@ async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> 
     port = server.sockets[0].getsockname()[1]
     pool = Pool(Dialer(URL(f"http://127.0.0.1:{port}"), SECONDS))
     connection = await pool.connect()
-    connection.start(REQUEST + bytes(64 << 20), lambda _: Taker())
-    assert (await connection.read_head()).status == 413
-    await connection.read_body()
+    response = connection.start(REQUEST + bytes(64 << 20), lambda _: Taker())
+    assert (await response.read_head()).status == 413
+    await response.read_body()
     connection.close()
     assert not connection.usable
     ended.set()
@@ -224,17 +225,17 @@ class Wire(asyncio.Transport):
         self.closing = True
 
 
-def make_started(wire: Wire, taker: Taker, head: bytes = WHOLE[:-6]) -> Connection:
+def make_started(wire: Wire, taker: Taker, head: bytes = WHOLE[:-6]) -> tuple[Connection, Response]:
     """Make a connection whose response has begun."""
     connection = Connection(lambda _: None, lambda _: None)
     connection.connection_made(wire)
-    connection.start(REQUEST, lambda _: taker)
+    response = connection.start(REQUEST, lambda _: taker)
     connection.data_received(head)
-    return connection
+    return connection, response
 
 
-async def begin_delivery(connection: Connection) -> asyncio.Task[None]:
-    delivery = asyncio.get_running_loop().create_task(connection.read_body())
+async def begin_delivery(response: Response) -> asyncio.Task[None]:
+    delivery = asyncio.get_running_loop().create_task(response.read_body())
     await asyncio.sleep(0)
     return delivery
 
@@ -248,32 +249,33 @@ async def test_what_a_receiver_raises_ends_the_connection(
         def receive(self, data: bytes) -> Wants:  # noqa: ARG002 - a receiver's
             raise raised
 
-    connection = make_started(wire := Wire(), Raising())
+    connection, response = make_started(wire := Wire(), Raising())
     if early:
         connection.data_received(b"hel")
     else:
         asyncio.get_running_loop().call_soon(connection.data_received, b"hel")
     with pytest.raises(GatewayError) as told:
-        await connection.read_body()
+        await response.read_body()
     assert told.value is raised or isinstance(told.value, InternalError)
+    connection.close()
     assert wire.closing
 
 
 async def test_what_comes_after_a_receiver_has_all_is_dropped() -> None:
-    connection = make_started(Wire(), taker := Taker(satisfied=True))
+    connection, response = make_started(Wire(), taker := Taker(satisfied=True))
     for _ in range(2):
-        reads = connection.body_reads
+        reads = response.body_reads
         connection.data_received(b"h")
-        assert connection.body_reads == reads + 1, "it shows that the provider is alive"
-    await connection.read_body()
+        assert response.body_reads == reads + 1, "it shows that the provider is alive"
+    await response.read_body()
     assert taker.body == b"h"
 
 
 async def test_what_came_before_a_mistake_is_handed_over() -> None:
-    connection = make_started(Wire(), taker := Taker(), CHUNKED[: CHUNKED.index(b"6")])
+    connection, response = make_started(Wire(), taker := Taker(), CHUNKED[: CHUNKED.index(b"6")])
     asyncio.get_running_loop().call_soon(connection.data_received, chunked(b"hello") + b"zz\r\n")
     with pytest.raises(Broken):
-        await connection.read_body()
+        await response.read_body()
     assert taker.body == b"hello"
 
 
@@ -290,8 +292,10 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
 
     async def play() -> None:
         wire, taker = Wire(), Slow()
-        connection = make_started(wire, taker, OK + b"Content-Length: %d\r\n\r\n" % len(body))
-        delivery = await begin_delivery(connection)
+        connection, response = make_started(
+            wire, taker, OK + b"Content-Length: %d\r\n\r\n" % len(body)
+        )
+        delivery = await begin_delivery(response)
         connection.data_received(body)
         assert len(turns) == 1
         assert not wire.reads
@@ -310,19 +314,19 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
 @each_row("size", [1, PART_BYTES, PART_BYTES + 1])
 async def test_what_comes_while_a_receiver_waits_is_kept(size: int) -> None:
     """Much pauses the transport; little does not, as most waits end before it."""
-    connection = make_started(wire := Wire(), taker := Taker(full=True), OK + b"\r\n")
-    delivery = await begin_delivery(connection)
+    connection, response = make_started(wire := Wire(), taker := Taker(full=True), OK + b"\r\n")
+    delivery = await begin_delivery(response)
     connection.data_received(b"1")
     await asyncio.wait_for(taker.asked.wait(), SECONDS)
     assert wire.reads
-    assert not connection.awaits_provider
+    assert not response.awaits_provider
     connection.data_received(b"2" * size)
     assert wire.reads is (size <= PART_BYTES)
     assert not connection.usable, "the next request would take what waits for its answer"
     assert taker.body == b"1"
     taker.full = False
     taker.room.set()
-    await until(lambda: connection.awaits_provider, "the receiver to have all of it")
+    await until(lambda: response.awaits_provider, "the receiver to have all of it")
     assert wire.reads
     connection.data_received(b"3")
     connection.connection_lost(None)
@@ -335,7 +339,7 @@ async def test_bytes_that_wait_have_one_turn_to_come(monkeypatch: pytest.MonkeyP
     deferred: list[Callable[[], object]] = []
     monkeypatch.setattr(Turns, "has_time", lambda _: not deferred)
     monkeypatch.setattr(Turns, "defer", lambda _, _owner, work: deferred.append(work))
-    connection = make_started(wire := Wire(), taker := Taker(), OK + b"\r\n")
+    connection, _ = make_started(wire := Wire(), taker := Taker(), OK + b"\r\n")
     deferred.append(lambda: None)
     for size in (AT_ONCE_BYTES + 1, 10, PART_BYTES):
         connection.data_received(bytes(size))
@@ -351,8 +355,8 @@ async def test_bytes_that_wait_have_one_turn_to_come(monkeypatch: pytest.MonkeyP
 
 
 async def test_what_came_with_the_end_is_handled_with_it() -> None:
-    connection = make_started(Wire(), taker := Taker(), OK + b"\r\n")
-    delivery = await begin_delivery(connection)
+    connection, response = make_started(Wire(), taker := Taker(), OK + b"\r\n")
+    delivery = await begin_delivery(response)
     while find_turns().has_time():
         pass
     connection.data_received(b"x" * (AT_ONCE_BYTES + 1))
@@ -378,9 +382,9 @@ def test_a_reply_over_tls_that_was_closed_while_its_receiver_waited_is_whole() -
         address = f"https://127.0.0.1:{server.getsockname()[1]}"
         pool = Pool(Dialer(URL(address), SECONDS, authorities=ROOT))
         connection, taker = await pool.connect(), Taker(full=True)
-        connection.start(REQUEST, lambda _: taker)
-        await connection.read_head()
-        delivery = asyncio.get_running_loop().create_task(connection.read_body())
+        response = connection.start(REQUEST, lambda _: taker)
+        await response.read_head()
+        delivery = asyncio.get_running_loop().create_task(response.read_body())
         await asyncio.wait_for(taker.asked.wait(), SECONDS)
         await serving
         taker.room.set()
@@ -455,23 +459,24 @@ async def test_a_packed_body_is_unpacked_wherever_it_is_cut(
 ) -> None:
     head = OK + b"Content-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (encoding, len(packed))
     for split in range(len(packed) + 1):
-        connection = make_started(Wire(), taker := Taker(), head)
+        connection, response = make_started(Wire(), taker := Taker(), head)
         for piece in filter(None, (packed[:split], packed[split:])):
             asyncio.get_running_loop().call_soon(connection.data_received, piece)
         if isinstance(told, bytes):
-            await asyncio.wait_for(connection.read_body(), SECONDS)
+            await asyncio.wait_for(response.read_body(), SECONDS)
             assert taker.body == told, split
             continue
         with pytest.raises(Broken, match=told):
-            await asyncio.wait_for(connection.read_body(), SECONDS)
+            await asyncio.wait_for(response.read_body(), SECONDS)
 
 
 PACKED: Final = OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 async def test_what_a_packer_flushes_is_handed_over_at_once() -> None:
-    connection, packer = make_started(Wire(), taker := Taker(), PACKED), zlib.compressobj(wbits=31)
-    delivery = await begin_delivery(connection)
+    connection, response = make_started(Wire(), taker := Taker(), PACKED)
+    packer = zlib.compressobj(wbits=31)
+    delivery = await begin_delivery(response)
     for event in (b"data: 1\n\n", b"data: 2\n\n"):
         packed = packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH)
         connection.data_received(chunked(packed))
@@ -483,8 +488,8 @@ async def test_what_a_packer_flushes_is_handed_over_at_once() -> None:
 @each_row("packed", [pack(bytes(64 << 20)), pack(b"") * 20_000 + pack(bytes(64 << 20))])
 async def test_a_bomb_costs_what_its_receiver_takes(packed: bytes) -> None:
     """It is unpacked in steps: others have their turns, a full receiver is waited for, a refusal ends it."""
-    connection = make_started(wire := Wire(), taker := Taker(full=True), PACKED)
-    delivery = await begin_delivery(connection)
+    connection, response = make_started(wire := Wire(), taker := Taker(full=True), PACKED)
+    delivery = await begin_delivery(response)
     began = time.process_time()
     connection.data_received(chunked(packed))
     assert time.process_time() - began < 0.25
@@ -498,7 +503,7 @@ async def test_a_bomb_costs_what_its_receiver_takes(packed: bytes) -> None:
         await asyncio.sleep(0)
         turns += 1
     assert turns > 1
-    connection.fail(UpstreamError("too large"))
+    response.fail(UpstreamError("too large"))
     with pytest.raises(UpstreamError):
         await asyncio.wait_for(delivery, SECONDS)
     assert len(taker.body) < 32 << 20

@@ -20,10 +20,10 @@ from gateway.dialects.exchanges import looks_like_json, trim
 from gateway.dialects.wire.failures import map_status
 from gateway.extension import find_formats
 from gateway.upstream.attempt import list_headers
-from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.forwarder import Pool
 from gateway.upstream.receivers import CollectedBody
+from gateway.upstream.response import Broken
 
 LOOK_SECONDS: Final = 10.0
 """The time for an answer: providers take about a second."""
@@ -172,9 +172,9 @@ async def _ask(provider: Provider, base_url: str) -> _Listing:
         async with limit_seconds(LOOK_SECONDS):
             connection = await pool.connect()
             try:
-                connection.start(_write_request(provider, url), lambda _: body)
-                head = await connection.read_head()
-                await connection.read_body()
+                response = connection.start(_write_request(provider, url), lambda _: body)
+                head = await response.read_head()
+                await response.read_body()
             finally:
                 connection.close()
     except TimeoutError as error:

@@ -31,13 +31,16 @@ COMPLETION: Final = dump(completion("Hallo", usage=USAGE) | {"model": "theirs"})
 CUT_SHORT: Final = COMPLETION.replace(b'"stop"', b"null")
 
 
-class FakeConnection:
-    """The connection that an `Attempt` watches."""
+class FakeResponse:
+    """The response that an `Attempt` watches, and its response."""
 
     def __init__(self) -> None:
         self.body_reads = 0
         self.awaits_provider = True
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def start(self, *_: object) -> FakeResponse:
+        return self
 
     def fail(self, error: Exception) -> None:
         if not self.failed.done():
@@ -59,7 +62,7 @@ class FakeRoute:
     dice: random.Random
     log: Log
     stream: bool
-    connection: FakeConnection | None = None
+    response: FakeResponse | None = None
     closed: int = 0
     opened: int = 0
     tried: bool = False
@@ -71,16 +74,16 @@ class FakeRoute:
         await asyncio.sleep(self.dice.choice(DELAYS))
         if self.dice.random() < 0.1:
             raise UpstreamUnavailable("unreachable", next_route=True)
-        connection = self.connection = FakeConnection()
-        attempt.attach(cast("Any", connection))
+        response = self.response = FakeResponse()
+        attempt.start(cast("Any", response), b"")
         try:
-            await self._answer(attempt, connection)
+            await self._answer(attempt, response)
         finally:
             attempt.detach()
 
-    async def _answer(self, attempt: Attempt, connection: FakeConnection) -> None:
+    async def _answer(self, attempt: Attempt, response: FakeResponse) -> None:
         self.log.note("sent")
-        await connection.sleep(self.dice.choice((*DELAYS, 9.0)))
+        await response.sleep(self.dice.choice((*DELAYS, 9.0)))
         kind = self.dice.choices(("answer", "refused", "rejected", "broken"), (85, 6, 3, 6))[0]
         if kind != "answer":
             self.log.note(kind)
@@ -94,26 +97,26 @@ class FakeRoute:
             raise UpstreamError("broke off")
         self.opened += 1
         try:
-            await self._hand_over(attempt.open_reply(""), connection)
+            await self._hand_over(attempt.open_reply(""), response)
         finally:
             self.closed += 1
 
-    async def _hand_over(self, receiver: Receiver, connection: FakeConnection) -> None:
+    async def _hand_over(self, receiver: Receiver, response: FakeResponse) -> None:
         for piece in self._write_body():
-            await connection.sleep(
+            await response.sleep(
                 self.dice.choice((*DELAYS, 9.0) if self.dice.random() < 0.1 else DELAYS)
             )
-            connection.body_reads += 1
+            response.body_reads += 1
             wants = receiver.receive(piece)
             if wants is Wants.NOTHING:
                 return
             if wants is Wants.ROOM:
-                connection.awaits_provider = False
+                response.awaits_provider = False
                 await receiver.unblock()
-                connection.awaits_provider = True
+                response.awaits_provider = True
         if self.dice.random() < 0.08:
             raise UpstreamError("broke off")
-        await connection.sleep(0.0)
+        await response.sleep(0.0)
         receiver.end()
 
     def redact(self, error: GatewayError) -> GatewayError:
