@@ -1,7 +1,8 @@
 """Make connections to one provider, perhaps through an HTTP proxy.
 
-The race of addresses is our own: uvloop's `create_connection` has no `happy_eyeballs_delay`, and asyncio's
-looks names up in the shared threads, which one name server that hangs would fill.
+Addresses are raced by aiohappyeyeballs, which aiohttp brings: uvloop's `create_connection` has no
+`happy_eyeballs_delay`, and asyncio's looks names up in the shared threads, which one name server that hangs
+would fill.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ import logging
 import os
 import socket
 import ssl
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from itertools import chain, zip_longest
 from typing import Final, TypeVar
 
+from aiohappyeyeballs import start_connection
 from yarl import URL
 
 from gateway.base.deadlines import limit_seconds
+from gateway.base.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
 from gateway.base.tls import describe_tls
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
-from gateway.upstream.resolver import Address, LookUp, Resolver, look_up
+from gateway.upstream.resolver import LookUp, Resolver, look_up
 
 log = logging.getLogger("gateway.dial")
 
@@ -40,30 +41,12 @@ OWN_ERRNOS: Final = frozenset(
 )
 """A lack of descriptors, memory or ports on this machine."""
 _OPTIONS: Final = (
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS // 4),
 )
 
 P = TypeVar("P", bound=asyncio.Protocol)
-
-
-class Unreachable(Exception):
-    """No connection could be made: refused, unknown host, too slow, or not by the proxy."""
-
-    def __init__(self, reason: str, alarm: str | None = None) -> None:
-        super().__init__(reason)
-        self.alarm = alarm
-        """A problem for the operator to fix."""
-
-
-class InsecureConnection(Exception):
-    """The TLS handshake failed."""
-
-
-class LocalFault(Exception):
-    """The machine lacks descriptors, memory or ports. The provider may be well."""
 
 
 MAX_CONTEXTS: Final = 16
@@ -107,7 +90,7 @@ class Dialer:
     async def dial(self, make_protocol: Callable[[], P]) -> P:
         """Return the protocol of a new connection.
 
-        Raises Unreachable, InsecureConnection, LocalFault.
+        Raises UpstreamUnavailable, OutOfResources, or UpstreamError if TLS failed.
         """
         try:
             async with limit_seconds(self._seconds):
@@ -116,7 +99,7 @@ class Dialer:
         except TimeoutError as error:
             # The host may have moved while its old address drops packets.
             self._resolver.doubt()
-            raise Unreachable("no connection in time") from error
+            raise _fail("no connection in time") from error
 
     async def _connect(self) -> socket.socket:
         """Return a socket that reaches the origin, directly or through the proxy."""
@@ -124,11 +107,14 @@ class Dialer:
             addresses = await self._resolver.resolve()
         except (OSError, ValueError) as error:  # ValueError: a host that DNS cannot have
             raise self._explain(_find_lack() or error, "unknown host: ") from error
+        found = [(family, socket.SOCK_STREAM, 0, "", address) for family, address in addresses]
         try:
-            peer = await race(addresses)
-        except OSError as error:
+            peer = await start_connection(found, happy_eyeballs_delay=STAGGER_SECONDS)
+        except (OSError, RuntimeError) as error:  # RuntimeError: uvloop's
             self._resolver.doubt()
             raise self._explain(error) from error
+        for option in _OPTIONS:
+            peer.setsockopt(*option)
         if self._proxy is not None:
             await self._tunnel(peer, self._proxy)
         return peer
@@ -140,7 +126,7 @@ class Dialer:
         except BaseException as error:
             peer.close()
             if isinstance(error, OSError):
-                raise Unreachable(f"the proxy: {_describe(error)}") from error
+                raise _fail(f"the proxy: {_describe(error)}") from error
             raise
 
     async def _hand_over(self, peer: socket.socket, make_protocol: Callable[[], P]) -> P:
@@ -153,14 +139,21 @@ class Dialer:
         except OSError as error:
             # The socket is connected, so with TLS only the handshake can fail (SSLError is an OSError).
             if self._tls is None:
-                raise Unreachable(_describe(error)) from error
-            raise InsecureConnection(describe_tls(error) or _describe(error)) from error
+                raise _fail(_describe(error)) from error
+            reason = describe_tls(error) or _describe(error)
+            raise UpstreamError(
+                "The upstream provider could not be reached securely.",
+                next_route=True,
+                blame="provider",
+                alarm=f"TLS with the provider failed: {reason}",
+                cause=f"TLS: {reason}",
+            ) from error
         return protocol
 
-    def _explain(self, error: Exception, prefix: str = "") -> Exception:
+    def _explain(self, error: Exception, prefix: str = "") -> GatewayError:
         """Return what to raise for an error of resolving or connecting."""
-        if not _is_own(error):
-            return Unreachable(prefix + _describe(error))
+        if getattr(error, "errno", None) not in OWN_ERRNOS:
+            return _fail(prefix + _describe(error))
         now = asyncio.get_running_loop().time()
         if now >= self._log_due:
             self._log_due = now + LOG_SECONDS
@@ -169,79 +162,20 @@ class Dialer:
                 self._url.host_port_subcomponent,
                 _describe(error),
             )
-        return LocalFault(_describe(error))
+        lack = OutOfResources("The gateway cannot make connections. Try again shortly.")
+        lack.cause = f"not tried: this machine: {_describe(error)}"
+        return lack
 
 
-async def race(addresses: Sequence[Address]) -> socket.socket:
-    """Return a socket connected to the address that answers first, and close the others.
-
-    Raises the OSError of the first address; if that failed for a lack on this machine, the first other
-    error.
-    """
-    if len(addresses) == 1:  # without a task: 46 instead of 80 µs
-        return await _open_socket(*addresses[0])
-    loop, waiting = asyncio.get_running_loop(), deque(interleave(addresses))
-    tries: list[asyncio.Task[socket.socket]] = []
-    pending: set[asyncio.Task[socket.socket]] = set()
-    errors: list[BaseException] = []
-    try:
-        while waiting or pending:
-            # A try that fails ends the wait, so the next one begins at once (RFC 8305 §5).
-            if waiting:
-                tries.append(loop.create_task(_open_socket(*waiting.popleft())))
-                pending.add(tries[-1])
-            seconds = STAGGER_SECONDS if waiting else None
-            done, pending = await asyncio.wait(
-                pending, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in done:
-                if (error := task.exception()) is None:
-                    # The winner's socket must not be closed below.
-                    tries.remove(task)
-                    return task.result()
-                errors.append(error)
-    finally:
-        # If two tries succeed in the same turn, the second socket has no owner to close it.
-        for task in tries:
-            task.cancel()
-            task.add_done_callback(_close)
-    # A lack on this machine says nothing about the provider, so any other error is preferred.
-    raise next((error for error in errors if not _is_own(error)), errors[0])
-
-
-def interleave(addresses: Sequence[Address]) -> Iterable[Address]:
-    """Order addresses so that families alternate, the first address's family first (RFC 8305 §4)."""
-    first = [one for one in addresses if one[0] == addresses[0][0]]
-    second = [one for one in addresses if one[0] != addresses[0][0]]
-    return filter(None, chain.from_iterable(zip_longest(first, second)))
-
-
-async def _open_socket(family: int, address: tuple[object, ...]) -> socket.socket:
-    peer = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        peer.setblocking(False)
-        for option in _OPTIONS:
-            peer.setsockopt(*option)
-        try:
-            peer.connect(address)  # done at once on the loopback
-        except BlockingIOError:
-            await asyncio.get_running_loop().sock_connect(peer, address)
-    # A try is cancelled when another address has won the race.
-    except BaseException:
-        peer.close()
-        raise
-    return peer
-
-
-def _close(task: asyncio.Task[socket.socket]) -> None:
-    """Close the socket of a try that lost the race."""
-    # Asking for the exception also keeps asyncio from logging it as never retrieved.
-    if not task.cancelled() and task.exception() is None:
-        task.result().close()
-
-
-def _is_own(error: BaseException) -> bool:
-    return getattr(error, "errno", None) in OWN_ERRNOS
+def _fail(reason: str, alarm: str | None = None) -> UpstreamUnavailable:
+    """Return the error of a provider that refuses connections, is unknown, too slow or behind a proxy that refuses."""
+    return UpstreamUnavailable(
+        "The upstream provider cannot be reached.",
+        next_route=True,
+        blame="provider",
+        alarm=alarm,
+        cause=f"connect: {reason}",
+    )
 
 
 def _find_lack() -> OSError | None:
@@ -257,7 +191,7 @@ def _describe(error: Exception) -> str:
     number = getattr(error, "errno", None)
     if isinstance(error, socket.gaierror):
         return str(error.strerror)
-    return os.strerror(number) if number else type(error).__name__
+    return os.strerror(number) if number else str(error) or type(error).__name__
 
 
 _READ_BYTES: Final = 8192
@@ -266,7 +200,7 @@ _ALARMS: Final = {407: "the proxy refuses the user and password in `proxy`, or w
 
 
 async def open_tunnel(peer: socket.socket, authority: str, proxy: URL) -> None:
-    """Have the proxy connect `peer` to the host and port of `authority`. Raises Unreachable, OSError."""
+    """Have the proxy connect `peer` to the host and port of `authority`. Raises UpstreamUnavailable, OSError."""
     loop = asyncio.get_running_loop()
     lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
     if proxy.user is not None:
@@ -276,13 +210,13 @@ async def open_tunnel(peer: socket.socket, authority: str, proxy: URL) -> None:
     try:
         head, rest = await _read_head(peer)
     except BadResponse as error:
-        raise Unreachable(f"the proxy's answer is malformed: {error}") from error
+        raise _fail(f"the proxy's answer is malformed: {error}") from error
     if not 200 <= head.status < 300:  # noqa: PLR2004 - any 2xx opens the tunnel
         alarm = _ALARMS.get(head.status)
-        raise Unreachable(f"the proxy answers with status {head.status}", alarm)
+        raise _fail(f"the proxy answers with status {head.status}", alarm)
     # In a tunnel the client speaks first, so these bytes cannot be the provider's.
     if rest:
-        raise Unreachable("the proxy sent bytes that nobody asked for")
+        raise _fail("the proxy sent bytes that nobody asked for")
 
 
 async def _read_head(peer: socket.socket) -> tuple[Head, bytes]:

@@ -17,7 +17,6 @@ from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import (
     Blame,
     GatewayError,
-    OutOfResources,
     UpstreamError,
     UpstreamTimeout,
     UpstreamUnavailable,
@@ -28,7 +27,7 @@ from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
 from gateway.upstream.attempt import Attempt, Forwarder, list_headers, read_retry_after
 from gateway.upstream.connection import Connection
-from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
+from gateway.upstream.dial import Dialer
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
 from gateway.upstream.response import Broken, Response
@@ -150,7 +149,7 @@ class HttpForwarder(Forwarder):
         """Send the request by one key, again if the connection was stale."""
         request, body, fresh = self._write_request(key, attempt), attempt.body, False
         while True:
-            connection = (None if fresh else self._pool.take()) or await self._connect()
+            connection = (None if fresh else self._pool.take()) or await self._pool.connect()
             response: Response | None = None
             try:
                 response = attempt.start(connection, request)
@@ -180,31 +179,6 @@ class HttpForwarder(Forwarder):
 
     def close(self) -> None:
         self._pool.close()
-
-    async def _connect(self) -> Connection:
-        """Make a new connection. Raises UpstreamError, OutOfResources."""
-        try:
-            return await self._pool.connect()
-        except Unreachable as error:
-            raise UpstreamUnavailable(
-                "The upstream provider cannot be reached.",
-                next_route=True,
-                blame="provider",
-                alarm=error.alarm,
-                cause=f"connect: {error}",
-            ) from error
-        except InsecureConnection as error:
-            raise UpstreamError(
-                "The upstream provider could not be reached securely.",
-                next_route=True,
-                blame="provider",
-                alarm=f"TLS with the provider failed: {error}",
-                cause=f"TLS: {error}",
-            ) from error
-        except LocalFault as error:
-            lack = OutOfResources("The gateway cannot make connections. Try again shortly.")
-            lack.cause = f"not tried: this machine: {error}"
-            raise lack from error
 
     def _write_request(self, key: ProviderKey, attempt: Attempt) -> bytes:
         """Write the request; for a form only the head, as the body follows in pieces."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.base.errors import UpstreamError
 from gateway.config.records import Provider
-from gateway.upstream.dial import InsecureConnection
 from gateway.upstream.forwarder import HttpForwarder
 from tests.support.settings import OPENAI, load, refusal
 from tests.support.tls import LEAF, MIDDLE, ROOT, serve_tls
@@ -31,7 +31,7 @@ async def connect(provider: Provider) -> bool:
     forwarder = HttpForwarder(provider)
     try:
         (await forwarder._pool.connect()).close()
-    except InsecureConnection:
+    except UpstreamError:
         return False
     finally:
         forwarder.close()

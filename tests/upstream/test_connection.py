@@ -17,10 +17,10 @@ from typing import Final
 import pytest
 from yarl import URL
 
-from gateway.base.errors import GatewayError, InternalError, UpstreamError
+from gateway.base.errors import GatewayError, InternalError, UpstreamError, UpstreamUnavailable
 from gateway.base.turns import TURN_SECONDS, Turns, find_turns
 from gateway.upstream.connection import Connection, cut_piece
-from gateway.upstream.dial import Dialer, Unreachable
+from gateway.upstream.dial import Dialer
 from gateway.upstream.forwarder import Pool
 from gateway.upstream.receivers import Wants
 from gateway.upstream.response import Broken, Response
@@ -171,7 +171,7 @@ async def test_a_connection_is_probed_while_nothing_comes(provider: Provider) ->
 
 async def test_a_host_that_dns_cannot_have_is_unreachable() -> None:
     pool = Pool(Dialer(URL.build(scheme="http", host="a" * 64 + ".test"), SECONDS))
-    with pytest.raises(Unreachable):
+    with pytest.raises(UpstreamUnavailable):
         await pool.connect()
     pool.close()
 
@@ -200,7 +200,7 @@ async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> 
     server.close()
     await server.wait_closed()
     await asyncio.sleep(0)
-    with pytest.raises(Unreachable):
+    with pytest.raises(UpstreamUnavailable):
         await pool.connect()
 
 

@@ -13,14 +13,14 @@ import orjson
 from yarl import URL
 
 from gateway.base.deadlines import limit_seconds
-from gateway.base.errors import UpstreamError, take_out
+from gateway.base.errors import OutOfResources, UpstreamError, take_out
 from gateway.base.ids import find_last4
 from gateway.config.records import Config, Provider
 from gateway.dialects.exchanges import looks_like_json, trim
 from gateway.dialects.wire.failures import map_status
 from gateway.extension import find_formats
 from gateway.upstream.attempt import list_headers
-from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
+from gateway.upstream.dial import Dialer
 from gateway.upstream.forwarder import Pool
 from gateway.upstream.receivers import CollectedBody
 from gateway.upstream.response import Broken
@@ -31,6 +31,8 @@ _OK: Final = 200
 """The status of an answer with a list."""
 _KEY_REFUSED: Final = frozenset({401, 403})
 _NOT_FOUND: Final = frozenset({404, 405, 501})
+_KINDS: Final = {"connect": "cannot be reached", "TLS": "TLS failed"}
+"""The beginnings of causes, and words for them."""
 _LIMITED: Final = 429
 """The status of a provider that works but limits us at the moment."""
 
@@ -179,16 +181,11 @@ async def _ask(provider: Provider, base_url: str) -> _Listing:
                 connection.close()
     except TimeoutError as error:
         raise _Failed(f"no answer within {LOOK_SECONDS:.0f} seconds") from error
-    except Unreachable as error:
-        raise _Failed(f"cannot be reached: {error}") from error
-    except InsecureConnection as error:
-        raise _Failed(f"TLS failed: {error}") from error
-    except LocalFault as error:
-        raise _Failed(f"this machine cannot connect: {error}") from error
     except Broken as error:
         raise _Failed(f"its answer broke off: {error}") from error
-    except UpstreamError as error:
-        raise _Failed(error.cause) from error
+    except (UpstreamError, OutOfResources) as error:
+        kind, colon, reason = error.cause.partition(":")
+        raise _Failed(f"{_KINDS.get(kind, kind)}{colon}{reason}") from error
     finally:
         pool.close()
     return _Listing(head.status, body.take())
