@@ -49,15 +49,14 @@ log = logging.getLogger("gateway.reload")
 async def reloading(gateway: Gateway) -> AsyncIterator[None]:
     """Read the file again at each SIGHUP, also for one that was blocked since the process began."""
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, asked.set)
+    # Not the loop's `add_signal_handler`: to remove that brings back the default, which ends the process.
+    signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(asked.set))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # it has a handler by now
     task = spawn(Reloader(gateway, asked).run(), name="reload")
     try:
         yield
     finally:
         task.cancel()
-        # Closed, the loop would bring back the default, which ends the process before its exit code.
-        loop.remove_signal_handler(signal.SIGHUP)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
