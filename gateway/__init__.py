@@ -31,8 +31,7 @@ An indented description is a part of the step above it.
     upstream.routing.try_routes              the next route, only where no work was done
     upstream.forwarder.HttpForwarder         key and connection, and what failures mean
     upstream.attempt.Attempt                 one try, and its deadlines
-    upstream.connection.Connection           one HTTP connection; its transport pushes bytes
-    upstream.response.Response               the response under way, which pushes its body to its receiver:
+    upstream.response.Response               the answer; its connection's transport pushes bytes to its receiver:
     api.delivery.Delivery                    provider's bytes in, caller's bytes out
     dialects.wire.stream.TranslatedStream      events in, events out, tokens metered
     dialects.messages.stream.MessagesReader    what the provider's events say

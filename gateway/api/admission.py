@@ -31,7 +31,7 @@ from gateway.dialects.wire.records import (
 )
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
-from gateway.upstream.routing import Candidate
+from gateway.upstream.routing import Route
 
 AFFINITY_CHARS: Final = 256
 """Characters of a conversation's name (`prompt_cache_key`) that count. Each key of the provider is
@@ -40,7 +40,7 @@ hashed with the name on the event loop, and a caller may send a name of many MiB
 
 @dataclass(slots=True)
 class Prepared:
-    """The request as it is sent to one candidate."""
+    """The request as it is sent to one route."""
 
     data: Body
     context: ReplyContext
@@ -53,10 +53,10 @@ class Completion:
     call: KeyedCall
     request: CompletionRequest
     model: Model
-    candidates: Sequence[Candidate]
+    routes: Sequence[Route]
     """The routes, in order; the first can carry the request."""
     first: Prepared
-    """The request as written for the first candidate; usually no other is sent."""
+    """The request as written for the first route; usually no other is sent."""
     headers: MultiMapping[str]
     """The caller's headers that go upstream."""
     bill: Bill
@@ -71,12 +71,12 @@ class Completion:
         named = self.request.body.get("prompt_cache_key")
         return named[:AFFINITY_CHARS] if isinstance(named, str) and named else self.call.key.id
 
-    async def prepare(self, candidate: Candidate) -> Prepared:
-        """Write the request for a candidate other than the first.
+    async def prepare(self, route: Route) -> Prepared:
+        """Write the request for a route other than the first.
 
-        Raises UpstreamUnavailable if the candidate cannot carry the request.
+        Raises UpstreamUnavailable if the route cannot carry the request.
         """
-        write = partial(_choose_writable, self.call, self.request, self.model, (candidate,))
+        write = partial(_choose_writable, self.call, self.request, self.model, (route,))
         try:
             _, first = await run_large(self.call, write) if self.request.is_large else write()
         except errors.BadRequest as error:
@@ -100,19 +100,19 @@ async def admit(http: web.Request, call: KeyedCall, request: CompletionRequest) 
     call.model = model.id
     if request.upload is not None:
         request.upload.add_to(request, model.unit)
-    routes: Sequence[Candidate] = gateway.routes.candidates[dialect.name, model.id]
+    routes: Sequence[Route] = gateway.routes.by_model[dialect.name, model.id]
     if not routes:
         raise errors.UnknownModel(request.model)
     choose = partial(_choose_writable, call, request, model, routes)
-    candidates, first = await run_large(call, choose) if request.is_large else choose()
+    routes, first = await run_large(call, choose) if request.is_large else choose()
     # The hold's row names a provider. The charge's row names the one that served.
-    call.provider = candidates[0].provider.name
+    call.provider = routes[0].provider.name
     # The key is checked again: the body may have taken minutes to arrive.
     now_ms = gateway.ledger.clock() if call.waited_seconds else call.started_ms
     key = check_standing(call.key, now_ms)
     check_balance(call, key, now_ms)
     bill = open_bill(call, request, model, first.context.expected)
-    return Completion(call, request, model, candidates, first, http.headers, bill)
+    return Completion(call, request, model, routes, first, http.headers, bill)
 
 
 async def find_model(call: KeyedCall, model_id: str, kind: str = DEFAULT_KIND) -> Model:
@@ -156,16 +156,16 @@ def pick_headers(headers: MultiMapping[str], names: Iterable[str]) -> dict[str, 
 
 
 def _choose_writable(
-    call: KeyedCall, request: CompletionRequest, model: Model, candidates: Sequence[Candidate]
-) -> tuple[Sequence[Candidate], Prepared]:
+    call: KeyedCall, request: CompletionRequest, model: Model, routes: Sequence[Route]
+) -> tuple[Sequence[Route], Prepared]:
     """Return the routes from the first that can carry the request on, and the request written for it.
 
     If no route can, raises the BadRequest of the first route.
     """
     refusal: errors.BadRequest | None = None
-    for position, candidate in enumerate(candidates):
+    for position, route in enumerate(routes):
         try:
-            payload = candidate.exchange.write_request(request, candidate.target)
+            payload = route.exchange.write_request(request, route.target)
             expected = expect_usage(request, payload, model)
             upload = request.upload
             data = payload.data if upload is None else upload.pack(payload.data)
@@ -177,10 +177,10 @@ def _choose_writable(
             call.request_id,
             expected,
             call.started_ms // 1000,
-            candidate.target.provider_tag,
+            route.target.provider_tag,
             payload.effort_sent,
         )
-        return candidates[position:], Prepared(data, context)
+        return routes[position:], Prepared(data, context)
     assert refusal is not None
     raise refusal
 

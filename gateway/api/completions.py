@@ -40,7 +40,7 @@ from gateway.base.money import format_amount
 from gateway.base.usage import Metered
 from gateway.dialects.wire.records import ReplyContext
 from gateway.upstream.attempt import Attempt
-from gateway.upstream.routing import Candidate, try_routes
+from gateway.upstream.routing import Route, try_routes
 
 
 async def serve_completion(http: web.Request, call: KeyedCall) -> web.StreamResponse:
@@ -138,7 +138,7 @@ class Relay:
         """Try the routes and pass on the reply of the first that works."""
         completion, error = self._completion, None
         try:
-            await try_routes(completion.candidates, self._try, completion.call.note_failure)
+            await try_routes(completion.routes, self._try, completion.call.note_failure)
         except CallerLeft as left:
             drop_frames(left)
             return lifecycle.Ending.ABANDONED, None
@@ -160,28 +160,28 @@ class Relay:
             drop_frames(error)  # this frame holds the error: a cycle
         return lifecycle.find_ending(error), error
 
-    async def _try(self, candidate: Candidate) -> None:
+    async def _try(self, route: Route) -> None:
         """Send the request by one route and pass on the reply. Raises CallerLeft, or what ended it."""
         completion, life, call = self._completion, self.life, self._completion.call
         if self._sink.lost:  # perhaps while the body waited for its turn
             raise CallerLeft
         life.check()  # a shutdown between two routes
-        provider, prepared = candidate.provider, completion.first
+        provider, prepared = route.provider, completion.first
         completion.bill.attempts += 1
-        call.provider, call.upstream_model = provider.name, candidate.target.upstream_model
-        if candidate is not completion.candidates[0]:
-            prepared = await completion.prepare(candidate)
+        call.provider, call.upstream_model = provider.name, route.target.upstream_model
+        if route is not completion.routes[0]:
+            prepared = await completion.prepare(route)
             life.check()
-        ticker, names = call.gateway.ticker, candidate.passed_headers
+        ticker, names = call.gateway.ticker, route.passed_headers
         self._attempt = attempt = Attempt(
             provider.config,
             ticker.clock,
-            candidate.exchange,
+            route.exchange,
             prepared.data,
-            partial(self._open, candidate, prepared.context),
+            partial(self._open, route, prepared.context),
             pick_headers(completion.headers, names) if names else {},
             life,
-            candidate.paths[completion.request.stream],
+            route.paths[completion.request.stream],
             completion.find_affinity,
         )
         began = ticker.loop.time()
@@ -189,25 +189,25 @@ class Relay:
             await provider.forwarder.send(attempt)
             assert self._delivery is not None
             await self._delivery.process_rest()
-            self._tell(candidate, None)
+            self._tell(route, None)
         except BaseException as failure:  # a cancelled request was sent, too, so it is counted
             if self._delivery is not None and isinstance(failure, UpstreamError):
                 failure.next_route = False  # the provider had begun its work
-            self._tell(candidate, failure)
+            self._tell(route, failure)
             raise
         finally:
             call.waited_seconds += ticker.loop.time() - began
             self._attempt = None
 
-    def _tell(self, candidate: Candidate, failure: BaseException | None) -> None:
+    def _tell(self, route: Route, failure: BaseException | None) -> None:
         for tell in self._completion.call.gateway.attempt_listeners:
-            tell(self._completion.call, candidate, failure)
+            tell(self._completion.call, route, failure)
 
-    def _open(self, candidate: Candidate, context: ReplyContext, content_type: str) -> Delivery:
+    def _open(self, route: Route, context: ReplyContext, content_type: str) -> Delivery:
         """Open what takes the provider's reply, when its head was read."""
         self.life.advance(lifecycle.Phase.ANSWERED)
         self._delivery = Delivery(
-            self._completion, self._sink, self.life, candidate, content_type, context, self._leave
+            self._completion, self._sink, self.life, route, content_type, context, self._leave
         )
         return self._delivery
 

@@ -26,7 +26,7 @@ from gateway.dialects.wire.bounds import bound_elements, limit_elements, refuse_
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import Reply, ReplyContext
 from gateway.upstream.receivers import Wants
-from gateway.upstream.routing import Candidate
+from gateway.upstream.routing import Route
 
 log = logging.getLogger("gateway.completions")
 
@@ -42,7 +42,7 @@ class Delivery:
     _completion: Completion
     _sink: Sink
     _life: Lifecycle
-    _candidate: Candidate
+    _route: Route
     _content_type: str
     """The content type of audio; "" for JSON and events."""
     _context: ReplyContext
@@ -68,7 +68,7 @@ class Delivery:
     room."""
 
     def __post_init__(self) -> None:
-        exchange, is_stream = self._candidate.exchange, self._completion.request.stream
+        exchange, is_stream = self._route.exchange, self._completion.request.stream
         is_audio = exchange.upstream.makes_audio
         if is_audio:
             is_stream = self._content_type != ""  # else it is JSON
@@ -123,7 +123,7 @@ class Delivery:
                 return
             size, values, work = pipeline.buffered_bytes, pipeline.buffered_elements, pipeline.end
         # If the number of values is not limited, JSON replies pass unparsed, so only their bytes count.
-        is_parsed = self._candidate.exchange.max_elements < MAX_REPLY_BYTES
+        is_parsed = self._route.exchange.max_elements < MAX_REPLY_BYTES
         # An extra's edit may copy the request into the reply, so a large request makes it slow.
         is_edited = self._completion.edit is not None and self._completion.request.is_large
         left = 0
@@ -160,7 +160,7 @@ class Delivery:
         if not self._is_alive and pipeline.begun:
             self._is_alive = True
             # The breakers need not wait for the end of a long reply.
-            self._candidate.provider.note_alive(self._candidate.target.upstream_model)
+            self._route.provider.note_alive(self._route.target.upstream_model)
         # Comments before the first event are dropped: the gateway sends its own.
         proceed = not (out and self._is_alive) or self._sink.send(out)
         # Raised after the events before the failure were sent: they belong to the caller.
@@ -178,7 +178,7 @@ class Delivery:
         """Keep a part of a JSON reply. Raises GatewayError if it is too large."""
         if not self._is_alive and not self._completion.request.stream:
             self._is_alive = True
-            self._candidate.provider.note_alive(self._candidate.target.upstream_model)
+            self._route.provider.note_alive(self._route.target.upstream_model)
         json.write(data)
         size = json.tell()
         if size > LOOP_VALUES:
@@ -193,7 +193,7 @@ class Delivery:
 
     def _read_json(self) -> bytes:
         """Read the JSON reply, which is whole; return the caller's, or the events for its stream."""
-        exchange, context, stream = self._candidate.exchange, self._context, self._pipeline
+        exchange, context, stream = self._route.exchange, self._context, self._pipeline
         assert self._json is not None
         # Without a copy: joining 40 MiB of pieces would hold the GIL, and so block the loop, for 25 ms.
         body, self._json = self._json.getvalue(), None
@@ -280,7 +280,7 @@ class Delivery:
         # White space, or a byte order mark, does not tell events from JSON yet.
         self._sniffed = bool(trim(data))
         if looks_like_json(data):
-            exchange = self._candidate.exchange
+            exchange = self._route.exchange
             self._json, self._most_bytes = BytesIO(), exchange.most_replayed_bytes
             # A new one: the first may have been fed what came before the JSON.
             self._pipeline = self._life.pipeline = exchange.open_stream(self._context)

@@ -25,7 +25,8 @@ from gateway.extension import Started, find_dialects, find_extras, find_formats
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.routing import Candidate, ProviderState, Routes
+from gateway.upstream.provider import ProviderState
+from gateway.upstream.routing import Route, Routes
 
 log = logging.getLogger("gateway.state")
 
@@ -50,7 +51,7 @@ class Gateway:
     """Called with each ended request and its status: the log and metrics."""
     refusal_listeners: list[Callable[[Call, GatewayError], object]] = field(default_factory=list)
     """Called with each request that is answered by an error, before it ends."""
-    attempt_listeners: list[Callable[[Call, Candidate, BaseException | None], object]] = field(
+    attempt_listeners: list[Callable[[Call, Route, BaseException | None], object]] = field(
         default_factory=list
     )
     """Called with each request that was sent to a provider, and what went wrong."""

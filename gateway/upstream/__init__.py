@@ -1,7 +1,7 @@
 """The way to the providers: routes, connections, failures.
 
-    routing     which providers serve a model, in which order, and when the next one is tried; a provider at run
-                time: requests in flight, pauses that it asked for, breakers of what failed repeatedly
+    routing     which providers serve a model, in which order, and when the next one is tried
+    provider    a provider at run time: requests in flight, pauses that it asked for, breakers of what failed
     breaker     counts failures in a row; while one is open, its routes come last
     keys        the keys of a provider, some of which rest
     forwarder   requests to one provider by its keys and connections, idle ones among these, and the meaning of

@@ -71,7 +71,7 @@ class FakeExchange:
 
 
 def line_up(*routes: str) -> Any:
-    """Candidates by name; one whose name begins with `no` refuses the request."""
+    """Routes by name; one whose name begins with `no` refuses the request."""
     exchanges = [FakeExchange(name, refuses=name.startswith("no")) for name in routes]
     return tuple(SimpleNamespace(exchange=one, target=Target("up")) for one in exchanges)
 
@@ -84,8 +84,8 @@ def test_the_routes_begin_with_the_first_that_can_carry_it(
     routes: tuple[str, ...], left: int
 ) -> None:
     lined_up = line_up(*routes)
-    candidates, first = _choose_writable(CALL, REQUEST, MODEL, lined_up)
-    assert tuple(candidates) == lined_up[-left:]
+    left_routes, first = _choose_writable(CALL, REQUEST, MODEL, lined_up)
+    assert tuple(left_routes) == lined_up[-left:]
     assert first.data == routes[-left].encode()
 
 
@@ -121,13 +121,13 @@ class Threads(LargeBodies):
 
 async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
     """Nobody is to blame: the next route is tried, and the breaker does not count it."""
-    _, second, third = candidates = line_up("a", "no-b", "c")
+    _, second, third = routes = line_up("a", "no-b", "c")
     prepared = Prepared(b"written before", cast("Any", None))
     nothing, threads = cast("Any", None), Threads()
     key = Key("k", Account(1, "a", False, 5), KeyTerms(), Line("k"))
     call = make_call(gateway=SimpleNamespace(large_bodies=threads), key=key)
     work = Completion(
-        call, replace(REQUEST, is_large=True), MODEL, candidates, prepared, CIMultiDict(), nothing
+        call, replace(REQUEST, is_large=True), MODEL, routes, prepared, CIMultiDict(), nothing
     )
     assert (await work.prepare(third)).data == b"c"
     with pytest.raises(UpstreamUnavailable) as refusal:

@@ -77,12 +77,12 @@ class Scene(Sink):
             request=context.request, bill=bill, call=call, edit=None, keep=None
         )
         provider = SimpleNamespace(note_alive=lambda _: self.done.append("alive"))
-        candidate = SimpleNamespace(
+        route = SimpleNamespace(
             exchange=EXCHANGES["chat"][self.upstream],
             provider=provider,
             target=SimpleNamespace(upstream_model="large"),
         )
-        parts = cast("Any", (work, self, self.life, candidate, "", context, self.leave))
+        parts = cast("Any", (work, self, self.life, route, "", context, self.leave))
         self.delivery = Delivery(*parts)
 
     async def deliver(self) -> None:

@@ -38,7 +38,8 @@ from gateway.base.errors import (
 from gateway.dialects.wire.records import Target
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.routing import Candidate, ProviderState, Routes, try_routes
+from gateway.upstream.provider import ProviderState
+from gateway.upstream.routing import Route, Routes, try_routes
 from tests.support import records
 from tests.support.formats import EXCHANGES
 
@@ -96,11 +97,11 @@ class Scene:
         tried, noted = list[str](), list[str]()
         exchange = EXCHANGES["chat"]["chat"]
         routes = [
-            Candidate("ours", provider, exchange, Target(model))
+            Route("ours", provider, exchange, Target(model))
             for provider, model in map(self.find, ends)
         ]
 
-        async def attempt(route: Candidate) -> str:
+        async def attempt(route: Route) -> str:
             tried.append(f"{route.provider.name}/{route.target.upstream_model}")
             if error := ENDS[ends[tried[-1]]](route.target.upstream_model):
                 raise error
@@ -170,7 +171,7 @@ async def test_scenes(
     text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene, told, before = Scene(), list[str](), dict[str, str]()
-    monkeypatch.setattr("gateway.upstream.routing.time", scene)
+    monkeypatch.setattr("gateway.upstream.provider.time", scene)
     _, *lines = text.rstrip("\n").split("\n")
     for step in (line.removeprefix("> ") for line in lines if line.startswith("> ")):
         caplog.clear()

@@ -25,7 +25,7 @@ from gateway.extension import Started
 from gateway.extras.count_tokens.paths import CountPath, edit_count, find_counters
 from gateway.upstream.attempt import Attempt, Forwarder
 from gateway.upstream.receivers import CollectedBody
-from gateway.upstream.routing import Candidate, order_routes
+from gateway.upstream.routing import Route, order_routes
 
 MAX_COUNTS: Final = 32
 """Counts in flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
@@ -103,24 +103,24 @@ async def count_request(
     gateway, exchange = call.gateway, counter.exchange
     model = await find_model(call, request.model)
     call.model = model.id
-    candidates = [
-        candidate
-        for candidate in gateway.routes.candidates[exchange.caller.name, model.id]
-        if candidate.provider.config.dialect in counter.exchanges
+    routes = [
+        route
+        for route in gateway.routes.by_model[exchange.caller.name, model.id]
+        if route.provider.config.dialect in counter.exchanges
     ]
-    if not candidates:
+    if not routes:
         write = partial(dump_request, request.body)
         sent = await run_large(call, write) if request.is_large else write()
         count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
         return reply_json(count, {ESTIMATED_HEADER: "true"})
-    return reply_json(await _ask(call, counter, http.headers, candidates, request))
+    return reply_json(await _ask(call, counter, http.headers, routes, request))
 
 
 async def _ask(
     call: KeyedCall,
     counter: CountPath,
     headers: MultiMapping[str],
-    candidates: Sequence[Candidate],
+    routes: Sequence[Route],
     request: CompletionRequest,
 ) -> bytes:
     """Return the count of the first provider that gives one. Raises the last provider's error.
@@ -128,8 +128,8 @@ async def _ask(
     Failures do not count for the models' breakers: some providers of the dialect cannot count tokens.
     """
     gateway, failure = call.gateway, None
-    for candidate in order_routes(candidates):
-        provider, target = candidate.provider, candidate.target
+    for route in order_routes(routes):
+        provider, target = route.provider, route.target
         exchange = counter.exchanges[provider.config.dialect]
         passed = pick_headers(headers, exchange.passed_headers)
         write = partial(exchange.write_request, request, target)
@@ -139,7 +139,7 @@ async def _ask(
                 reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)
             return edit_count(reply, request.model)
         except GatewayError as error:
-            candidate.report(error, call.note_failure)
+            route.report(error, call.note_failure)
             # A faulty request is faulty for every provider.
             if not isinstance(error, UpstreamError | OutOfResources):
                 raise

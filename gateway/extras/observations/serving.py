@@ -31,7 +31,7 @@ from gateway.extras.observations.observer import Observations, Observer
 from gateway.extras.observations.records import UpstreamFailure
 from gateway.ledger.base import AsideEnd
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.upstream.routing import Candidate
+from gateway.upstream.routing import Route
 
 MAX_REASON_CHARS: Final = 200
 """Characters of a failure's reason, which has to fit into a line or two."""
@@ -80,7 +80,7 @@ def _note_refusal(observer: Observer, call: Call, error: GatewayError) -> None:
 
 
 def _note_upstream_call(
-    observer: Observer, call: Call, candidate: Candidate, error: BaseException | None
+    observer: Observer, call: Call, route: Route, error: BaseException | None
 ) -> None:
     """Count a request sent to a provider; it failed or was rejected if `error` is the provider's."""
     failure = None
@@ -89,7 +89,7 @@ def _note_upstream_call(
     if isinstance(error, UpstreamError) or (
         isinstance(error, GatewayError) and error.upstream_status is not None
     ):
-        failure = _describe_failure(call, candidate, error)
+        failure = _describe_failure(call, route, error)
     observer.note_upstream_call(call.provider, call.upstream_model, failure)
 
 
@@ -108,11 +108,11 @@ def _note_latency(observer: Observer, call: Call, status: int) -> None:  # noqa:
     )
 
 
-def _describe_failure(call: Call, candidate: Candidate, error: GatewayError) -> UpstreamFailure:
+def _describe_failure(call: Call, route: Route, error: GatewayError) -> UpstreamFailure:
     """Describe a failure by its kind alone: the provider's words may quote the caller's."""
-    candidate.provider.forwarder.redact(error)
-    config = candidate.provider.config
-    path = candidate.paths[call.stream] or candidate.exchange.upstream.path
+    route.provider.forwarder.redact(error)
+    config = route.provider.config
+    path = route.paths[call.stream] or route.exchange.upstream.path
     reason = error.cause
     if isinstance(error, UpstreamError) and error.upstream_status is not None and error.alarm:
         reason = f"{reason}: {error.alarm}"

@@ -29,10 +29,11 @@ from gateway.base.usage import Expected, MissingUsages, UsageLimits
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, ReplyContext, Target
 from gateway.ledger.serving import writer
-from gateway.upstream.routing import Candidate, ProviderState
+from gateway.upstream.provider import ProviderState
+from gateway.upstream.routing import Route
 from tests.api.lives.ledger import WatchedLedger, make_ledger
 from tests.api.lives.loop import Log, VirtualLoop
-from tests.api.lives.scripted import USAGE, FakeRoute, FakeSink
+from tests.api.lives.scripted import USAGE, FakeForwarder, FakeSink
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.records import make_call, make_provider
 
@@ -61,12 +62,12 @@ async def _live(seed: int) -> Life:
     stream = dice.random() < 0.7
     ledger = make_ledger(dice, log)
     ticker = Ticker()
-    work, routes = _admit(ledger, ticker, dice, log, stream=stream)
+    work, forwarders = _admit(ledger, ticker, dice, log, stream=stream)
     sink: Any = FakeSink(ledger, dice, log) if stream else JsonSink()
     relay = Relay(work, sink)
     ledger.is_caller_lost = lambda: sink.lost
-    for route in routes:
-        route.is_caller_gone = lambda: relay.life.caller_gone
+    for forwarder in forwarders:
+        forwarder.is_caller_gone = lambda: relay.life.caller_gone
     raised = await _run(relay, ticker, dice, log)
     if not stream and sink.body:
         log.check(ledger.committed == "complete", "the body leaves before the charge is committed")
@@ -78,7 +79,7 @@ async def _live(seed: int) -> Life:
         last, delivered = "reply" if sink.body else raised, False
     log.check(not ticker._timed, "a life is ticked behind its end")
     log.check(not (raised == "error" and sink.opened), "a head leaves beside an error status")
-    judge(case, ledger, routes, log, Heard(last, delivered))
+    judge(case, ledger, forwarders, log, Heard(last, delivered))
     if stream and not last and not sink.lost:
         log.check(False, "a caller that is there hears nothing")
     return Life(seed, case, log)
@@ -105,7 +106,7 @@ async def _run(relay: Relay, ticker: Ticker, dice: random.Random, log: Log) -> s
 
 def _admit(
     ledger: WatchedLedger, ticker: Ticker, dice: random.Random, log: Log, *, stream: bool
-) -> tuple[Completion, list[FakeRoute]]:
+) -> tuple[Completion, list[FakeForwarder]]:
     """Make a completion like `admission.admit`, with one to three routes."""
     dialect = CALLERS[dice.choice(("chat", "messages"))]
     exchange = EXCHANGES[dialect.name]["chat"]
@@ -134,16 +135,16 @@ def _admit(
         total_timeout=20.0,
         on_disconnect=dice.choice(("drain", "abort")),
     )
-    routes = [FakeRoute(provider, dice, log, stream) for _ in range(dice.randint(1, 3))]
-    candidates = [
-        Candidate("ours", ProviderState(cast("Any", route)), exchange, Target("theirs"))
-        for route in routes
+    forwarders = [FakeForwarder(provider, dice, log, stream) for _ in range(dice.randint(1, 3))]
+    routes = [
+        Route("ours", ProviderState(cast("Any", forwarder)), exchange, Target("theirs"))
+        for forwarder in forwarders
     ]
     call.provider = "p"
     bill = open_bill(call, request, model, expected)
     first = Prepared(b"{}", context)
-    work = Completion(call, request, model, candidates, first, CIMultiDict(), bill)
-    return work, routes
+    work = Completion(call, request, model, routes, first, CIMultiDict(), bill)
+    return work, forwarders
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +158,16 @@ class Heard:
 
 
 def judge(
-    case: Case | None, ledger: WatchedLedger, routes: Sequence[FakeRoute], log: Log, heard: Heard
+    case: Case | None,
+    ledger: WatchedLedger,
+    forwarders: Sequence[FakeForwarder],
+    log: Log,
+    heard: Heard,
 ) -> None:
     log.check(len(ledger.holds) == 1, "there is one hold")
     if ledger.declined:
         log.check(case is None and not heard.delivered, "what is declined is not served")
-        log.check(not any(one.tried for one in routes), "no provider hears of what is declined")
+        log.check(not any(one.tried for one in forwarders), "no provider hears of what is declined")
         is_free = ledger.store.hangs or all(hold.resolved for hold in ledger.holds)
         log.check(is_free, "what is declined holds nothing")
         return
@@ -173,7 +178,7 @@ def judge(
     is_released &= ledger.store.hangs or not still_held
     log.check(is_released, "the hold is released once, by the commit")
     log.check(ledger.audit() == (), "the books add up")
-    log.check(all(one.opened == one.closed for one in routes), "each answer is closed once")
+    log.check(all(one.opened == one.closed for one in forwarders), "each answer is closed once")
     if case is not None and ledger.settlements:
         (settlement, *_) = ledger.settlements
         log.check((settlement.outcome == "caller_left") == case[1], "the outcome says who left")

@@ -55,7 +55,7 @@ class FakeResponse:
 
 
 @dataclass(slots=True)
-class FakeRoute:
+class FakeForwarder:
     """A forwarder and its reply."""
 
     provider: Provider
