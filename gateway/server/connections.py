@@ -100,8 +100,8 @@ class ConnectionWatch:
         stalls: dict[RequestHandler, Stall] = {}
         settings = self._settings
         for connection in cast("Iterable[insides.PacedConnection]", self._server.connections):
-            position = _find_position(connection)
-            if position is None or connection.transport is None:
+            transport = connection.transport
+            if transport is None or (position := _find_position(connection, transport)) is None:
                 continue
             since, seen = self._stalls.get(connection, (now, position))
             grew = isinstance(seen, int) and isinstance(position, int) and position > seen
@@ -109,7 +109,7 @@ class ConnectionWatch:
                 since = now
             if self.clock.lasted(since) >= _find_limit(position, settings):
                 # `close` would wait for a caller who does not read.
-                connection.transport.abort()
+                transport.abort()
             else:
                 stalls[connection] = (since, position)
         self._stalls = stalls
@@ -232,14 +232,13 @@ def _count_files() -> int:
     return (sys.maxsize if files == resource.RLIM_INFINITY else files) - OWN_FILES
 
 
-def _find_position(connection: insides.PacedConnection) -> Position | None:
+def _find_position(
+    connection: insides.PacedConnection, transport: asyncio.Transport
+) -> Position | None:
     """Return a marker that changes when the connection makes progress; None while it is served."""
-    transport = connection.transport
-    if transport is not None and (unread_bytes := transport.get_write_buffer_size()):
+    if unread_bytes := transport.get_write_buffer_size():
         return unread_bytes
-    if insides.is_serving(connection) or transport is None or transport.is_closing():
-        return None
-    if connection.is_lingering:
+    if insides.is_serving(connection) or transport.is_closing() or connection.is_lingering:
         return None
     return (IDLE if connection.is_at_rest else HEAD, connection.replied)
 

@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gateway.base.addresses import join_address, list_hosts
@@ -79,8 +79,9 @@ async def _take_address(host: str, port: int) -> list[socket.socket]:
     try:
         return await bind_host(host, port)
     except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, _OTHER_ADVICE)
         raise CannotListen(
-            f"cannot listen on {join_address(host, port)}: {_advise(error)} ({error.strerror})"
+            f"cannot listen on {join_address(host, port)}: {advice} ({error.strerror})"
         ) from error
 
 
@@ -116,21 +117,14 @@ async def _look_up(host: str, port: int) -> list[tuple[int, tuple[str | int | by
     return [(family, address) for family, _, _, _, address in found]
 
 
-def _advise(error: OSError) -> str:
-    """Say what to do about an address that cannot be bound."""
-    match error.errno:
-        case errno.EADDRINUSE:
-            return (
-                "another program, or another table of gateway.toml, listens there; stop the program,"
-                " or set [server] port in gateway.toml"
-            )
-        case errno.EACCES:
-            return (
-                "ports below 1024 are for root alone; set [server] port in gateway.toml, or let"
-                " systemd listen (`unit --socket`)"
-            )
-        case _:
-            return "set [server] host and port in gateway.toml to an address of this machine"
+_ADVICE: Final = {
+    errno.EADDRINUSE: "another program, or another table of gateway.toml, listens there; stop the program, or"
+    " set [server] port in gateway.toml",
+    errno.EACCES: "ports below 1024 are for root alone; set [server] port in gateway.toml, or let systemd"
+    " listen (`unit --socket`)",
+}
+"""What to do about an address that cannot be bound."""
+_OTHER_ADVICE: Final = "set [server] host and port in gateway.toml to an address of this machine"
 
 
 def find_listen_problem(settings: Server) -> str | None:
@@ -177,21 +171,16 @@ EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 """Errors for want of resources here. Others belong to a connection whose caller has left."""
 
 
+@dataclass(slots=True, eq=False)
 class Acceptor:
     """Passes connections to the server while the watch has room."""
 
-    def __init__(
-        self,
-        listening: socket.socket,
-        connections: ConnectionWatch,
-        connect: Callable[[], asyncio.BaseProtocol],
-    ) -> None:
-        """`connect` makes the protocol of a connection."""
-        self._listening = listening
-        self._connect = connect
-        self._connections = connections
-        self._loop = asyncio.get_running_loop()
-        self._retry: asyncio.TimerHandle | None = None
+    _listening: socket.socket
+    _connections: ConnectionWatch
+    _connect: Callable[[], asyncio.BaseProtocol]
+    """Makes the protocol of a connection."""
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _retry: asyncio.TimerHandle | None = None
 
     def start(self, backlog: int) -> None:
         self._listening.setblocking(False)

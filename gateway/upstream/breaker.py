@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final, Literal
 
 FAILURES: Final = 5
@@ -19,6 +20,7 @@ INSTANT_SECONDS: Final = 0.1
 BreakerState = Literal["closed", "open", "probing"]
 
 
+@dataclass(slots=True, eq=False)
 class Breaker:
     """Counts failures in a row of a provider or of one of its models. While it is open their routes come last.
 
@@ -28,15 +30,12 @@ class Breaker:
     Times are seconds of a monotonic clock, passed in.
     """
 
-    __slots__ = ("_failed_at", "_open_until", "_probing", "failures")
-
-    def __init__(self) -> None:
-        self.failures = 0
-        """Failures in a row, up to now."""
-        # A monotonic clock may begin at 0, and the first failure has to count.
-        self._failed_at = -INSTANT_SECONDS
-        self._open_until = 0.0
-        self._probing = False
+    failures: int = 0
+    """Failures in a row, up to now."""
+    # A monotonic clock may begin at 0, and the first failure has to count.
+    _failed_at: float = -INSTANT_SECONDS
+    _open_until: float = 0.0
+    _probing: bool = False
 
     @property
     def is_open(self) -> bool:

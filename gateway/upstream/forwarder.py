@@ -15,7 +15,6 @@ from yarl import URL
 
 from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import (
-    Blame,
     GatewayError,
     UpstreamError,
     UpstreamTimeout,
@@ -130,12 +129,13 @@ class HttpForwarder(Forwarder):
                     return await self._send(key, attempt)
                 finally:
                     key.in_flight -= 1
-            except BaseException as error:
-                if attempt.answered:
-                    raise
-                rests = isinstance(error, GatewayError) and self._ring.let_rest(key, sent, error)
+            except GatewayError as error:
                 # Another key is tried only after a refusal of the key itself: then no work was done.
-                if not (rests or key.is_lacking) or attempt.life.caller_gone:
+                if attempt.answered or not (
+                    self._ring.let_rest(key, sent, error) or key.is_lacking
+                ):
+                    raise
+                if attempt.life.caller_gone:
                     raise
                 if key is not keys[-1]:
                     place += 1
@@ -164,10 +164,11 @@ class HttpForwarder(Forwarder):
                     raise await self._read_refusal(response, head, attempt)
             except Broken as error:
                 assert response is not None
-                if response.reader.head is not None:
-                    raise _break_off(error, "reply") from error
                 if response.is_answered or not attempt.is_stale(connection):
-                    raise _fail(error, attempt, is_sent=response.is_sent) from error
+                    failure = _break_off(error, response)
+                    if failure.next_route:
+                        attempt.life.note_declined()
+                    raise failure from error
             finally:
                 attempt.detach()
                 connection.close()
@@ -234,18 +235,8 @@ class HttpForwarder(Forwarder):
         return self.redact(map_status(head.status, refusal.take(), wait, is_cut=is_cut))
 
 
-def _fail(error: Broken, attempt: Attempt, *, is_sent: bool) -> UpstreamError:
-    """Return the error for a connection that ended before an answer came."""
-    failure = _break_off(error, "model")
-    # Once all is sent, the provider may have begun to work, so the request must not be sent again.
-    if not is_sent:
-        failure.next_route = True
-        attempt.life.note_declined()
-    return failure
-
-
 async def _replace_key(
-    key: ProviderKey, refused: str, error: BaseException, attempt: Attempt
+    key: ProviderKey, refused: str, error: GatewayError, attempt: Attempt
 ) -> bool:
     """Return whether a refused or missing key has been replaced by now.
 
@@ -263,9 +254,12 @@ async def _replace_key(
     return is_renewed
 
 
-def _break_off(error: Broken, blame: Blame) -> UpstreamError:
+def _break_off(error: Broken, response: Response) -> UpstreamError:
+    """Return the error of a connection that ended too early."""
     return UpstreamError(
         f"The upstream provider's answer broke off: {error}.",
-        blame=blame,
+        blame="model" if response.reader.head is None else "reply",
         cause=f"broke off: {error}",
+        # Once all is sent, the provider may have begun to work, so the request must not be sent again.
+        next_route=not response.is_sent and response.reader.head is None,
     )

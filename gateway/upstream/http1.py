@@ -72,40 +72,24 @@ class Head:
         return b", ".join(values).decode("latin-1")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseReader:
     """One response on one connection."""
 
-    __slots__ = (
-        "_between_chunks",
-        "_chunked",
-        "_in_trailers",
-        "_interim",
-        "_left",
-        "_partial",
-        "_trailers",
-        "_until_close",
-        "done",
-        "head",
-        "leftover",
-    )
-
-    def __init__(self) -> None:
-        self.head: Head | None = None
-        self.done = False
-        """The body is whole; further bytes belong to no request."""
-        self._partial: bytearray | None = None
-        """The head so far. Each byte is scanned once, however small the reads are."""
-        self.leftover = b""
-        """Bytes that are not used yet. Behind the response, they forbid to reuse the connection."""
-        self._left = 0
-        """Missing bytes of the body, or of the current chunk with its CRLF."""
-        self._chunked = False
-        self._between_chunks = False
-        """The next byte begins a chunk."""
-        self._in_trailers = False
-        self._interim = 0
-        self._trailers = 0
-        self._until_close = False
+    head: Head | None = None
+    done: bool = False
+    """The body is whole; further bytes belong to no request."""
+    leftover: bytes = b""
+    """Bytes that are not used yet. Behind the response, they forbid to reuse the connection."""
+    _interim: int = 0
+    _until_close: bool = False
+    _chunked: bool = False
+    _left: int = 0
+    """Missing bytes of the body, or of the current chunk with its CRLF."""
+    _between_chunks: bool = False
+    """The next byte begins a chunk."""
+    _in_trailers: bool = False
+    _trailers: int = 0
 
     def feed(self, data: bytes) -> bytes:
         """Return the body bytes that came with `data`. Raises BadResponse."""
@@ -141,26 +125,22 @@ class ResponseReader:
 
     def _read_head(self, data: bytes) -> bytes:
         """Set `head` once it is whole; return the bytes after it."""
-        if self._partial is not None:
-            searched = max(len(self._partial) - 3, 0)  # the blank line may have begun there
-            self._partial += data
-            if _find_head_end(self._partial, searched)[0] < 0:
-                _check_partial_head(self._partial)
-                return b""
-            data = bytes(self._partial)
-            self._partial = None
+        searched = 0
+        if self.leftover:
+            searched = max(len(self.leftover) - 3, 0)  # the blank line may have begun there
+            data = self.leftover + data
         while self._interim <= MAX_INTERIM:
-            end, size = _find_head_end(data, 0)
+            end, size = _find_head_end(data, searched)
             if end < 0:
                 _check_partial_head(data)
-                self._partial = bytearray(data)
+                self.leftover = data
                 return b""
             head = parse_head(data[:end])
-            data = data[end + size :]
+            data, searched = data[end + size :], 0
             # 101 is final, as what follows is another protocol (RFC 9110 §15.2.2).
             if head.status == 101 or head.status >= 200:  # noqa: PLR2004 - interim answers are skipped
                 self._choose_framing(head)
-                self.head = head
+                self.head, self.leftover = head, b""
                 return data
             self._interim += 1
         raise BadResponse("it begins with too many interim responses")
@@ -185,8 +165,7 @@ class ResponseReader:
             self._until_close = True
 
     def _read_chunks(self, data: bytes) -> bytes:
-        if self.leftover:
-            data = self.leftover + data
+        data = self.leftover + data
         pieces: list[bytes] = []
         try:
             position = self._scan_chunks(data, pieces)
@@ -200,25 +179,20 @@ class ResponseReader:
     def _scan_chunks(self, data: bytes, pieces: list[bytes]) -> int:
         """Take the chunks in `data`; return the index of the first unused byte."""
         position, size = 0, len(data)
-        if self._left > 0:
-            position = self._read_chunk_data(data, position, pieces)
         while position < size and not self.done:
-            if self._left > 0:
+            line = None if self._left or self._in_trailers else _CHUNK_LINE.match(data, position)
+            if self._left:
                 position = self._read_chunk_data(data, position, pieces)
-                continue
-            if not self._in_trailers:
-                line = _CHUNK_LINE.match(data, position)
-                # A size of 0 takes the slow way below, as trailers may follow it.
-                if line is not None and int(line[1], 16):
-                    position = self._take_chunks(data, line, pieces)
-                    continue
-            end = data.find(b"\n", position)
-            if end < 0:
-                if size - position > MAX_CHUNK_LINE_BYTES:
-                    raise BadResponse("a chunk-size line is too long")
+            # A size of 0 takes the slow way below, as trailers may follow it.
+            elif line is not None and int(line[1], 16):
+                position = self._take_chunks(data, line, pieces)
+            elif (end := data.find(b"\n", position)) >= 0:
+                self._read_line(data[position:end].removesuffix(b"\r"))
+                position = end + 1
+            elif size - position > MAX_CHUNK_LINE_BYTES:
+                raise BadResponse("a chunk-size line is too long")
+            else:
                 break
-            self._read_line(data[position:end].removesuffix(b"\r"))
-            position = end + 1
         return position
 
     def _take_chunks(self, data: bytes, line: re.Match[bytes] | None, pieces: list[bytes]) -> int:
@@ -298,7 +272,7 @@ def parse_head(data: bytes) -> Head:
     return Head(int(match[2]), headers, is_persistent, data)
 
 
-def _find_head_end(data: bytes | bytearray, start: int) -> tuple[int, int]:
+def _find_head_end(data: bytes, start: int) -> tuple[int, int]:
     """Return the index of the head's end and the length of its blank line; -1 when it is not whole."""
     crlf, lf = data.find(b"\r\n\r\n", start), data.find(b"\n\n", start)
     # A recipient may accept a bare LF as the end of a line (RFC 9112 §2.2).
@@ -307,7 +281,7 @@ def _find_head_end(data: bytes | bytearray, start: int) -> tuple[int, int]:
     return crlf, 4
 
 
-def _check_partial_head(data: bytes | bytearray) -> None:
+def _check_partial_head(data: bytes) -> None:
     """Refuse early bytes that can never become a head: garbage may contain no blank line."""
     line_bytes = len(data) - data.rfind(b"\n") - 1
     too_long = len(data) > MAX_HEAD_BYTES or line_bytes > MAX_LINE_BYTES

@@ -11,7 +11,8 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final, Protocol
 
@@ -43,30 +44,32 @@ class Renewing(Protocol):
         """
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ProviderKey:
     """One key and its state. A renewed key takes the place of the old one between two requests."""
 
-    __slots__ = (
-        *("_identity", "before", "failed_ms", "in_flight", "last4", "problem", "renewing"),
-        *("rests_until", "secret", "source"),
-    )
+    secret: str
+    """The key; "" if there is none, or while its source has given none."""
+    source: KeySource | None = None
+    before: str = ""
+    """The key before the last renewal: replies to it may still be under way."""
+    in_flight: int = 0
+    rests_until: float = 0.0
+    """Monotonic seconds."""
+    problem: str = ""
+    """Why the last renewal failed; "" if it succeeded."""
+    failed_ms: int = 0
+    """When renewals last began to fail, in Unix milliseconds."""
+    renewing: Renewing | None = None
+    _identity: bytes = field(init=False)
 
-    def __init__(self, secret: str, source: KeySource | None = None) -> None:
-        self.secret = secret
-        """The key; "" if there is none, or while its source has given none."""
-        self.source = source
-        self.before = ""
-        """The key before the last renewal: replies to it may still be under way."""
-        self.last4 = find_last4(secret) or ""
-        self.in_flight = 0
-        self.rests_until = 0.0
-        """Monotonic seconds."""
-        self.problem = ""
-        """Why the last renewal failed; "" if it succeeded."""
-        self.failed_ms = 0
-        """When renewals last began to fail, in Unix milliseconds."""
-        self.renewing: Renewing | None = None
-        self._identity = hashlib.sha256((source.place if source else secret).encode()).digest()
+    def __post_init__(self) -> None:
+        place = self.source.place if self.source else self.secret
+        self._identity = hashlib.sha256(place.encode()).digest()
+
+    @property
+    def last4(self) -> str:
+        return find_last4(self.secret) or ""
 
     @property
     def is_lacking(self) -> bool:
@@ -79,7 +82,6 @@ class ProviderKey:
         if secret == self.secret:
             return False
         self.before, self.secret = self.secret, secret
-        self.last4 = find_last4(secret) or ""
         self.rests_until = 0.0  # the old key was refused, not this one
         return True
 
@@ -113,11 +115,16 @@ class KeyRing:
         before: Sequence[ProviderKey] = (),
     ) -> None:
         """`before`: the provider's keys with the previous settings. Keys of the same sources are kept."""
-        known = {key.source: key for key in before if key.source is not None}
+        known: dict[KeySource | None, ProviderKey] = {
+            one.source: one for one in before if one.source
+        }
         self.keys = tuple(
-            _keep(known, secret, source)
+            ProviderKey(secret, source) if (kept := known.get(source)) is None else kept
             for secret, source in zip_longest(secrets or ("",), sources)
         )
+        for key, secret in zip(self.keys, secrets, strict=False):
+            if secret:  # a known key may have been renewed
+                key.renew(secret)
         self._provider = provider
 
     def list_secrets(self) -> list[str]:
@@ -151,15 +158,3 @@ class KeyRing:
                 *(self._provider, key.last4, seconds, error.cause),
             )
         return True
-
-
-def _keep(
-    known: Mapping[KeySource, ProviderKey], secret: str, source: KeySource | None
-) -> ProviderKey:
-    """Return the known key of a source, which may have been renewed, or make one."""
-    kept = None if source is None else known.get(source)
-    if kept is None:
-        return ProviderKey(secret, source)
-    if secret:
-        kept.renew(secret)
-    return kept

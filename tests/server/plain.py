@@ -10,7 +10,7 @@ from gateway.server.systemd import Manager, take_manager
 
 
 def advise(error: str) -> str:
-    return listener._advise(OSError(getattr(errno, error), "its words"))
+    return listener._ADVICE.get(getattr(errno, error), listener._OTHER_ADVICE)
 
 
 def read_watchdog(usec: str | None = None, pid: str | None = None) -> float | None:
