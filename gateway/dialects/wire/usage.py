@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.base.money import NONE, Tokens
@@ -40,7 +41,8 @@ _NAMES: Final = {
 """The names that a member may have, by its role: members of a usage, of the details of its input, and of
 cache writes by lifetime. Chat providers also use the names of Responses providers, and vice versa."""
 _ROLES: Final = {name: role for role, names in _NAMES.items() for name in names}
-_WRITES: Final = frozenset({"written", "lifetimes", "written_5m", "written_1h"})
+_LIFETIMES: Final = frozenset({"written_5m", "written_1h"})
+_WRITES: Final = _LIFETIMES | {"written", "lifetimes"}
 """The roles of cache writes, which most replies do not have."""
 _READ_BESIDE: Final = "cache_read_input_tokens"
 """Anthropic's name. In Anthropic's usage the input does not include the cached tokens."""
@@ -81,46 +83,79 @@ def read_openai_usage(usage: object, tier: object, expected: Expected) -> Report
     return report
 
 
+@dataclass(slots=True)
+class _Counts:
+    """The counts of a usage: as it states them, until `_reconcile` makes them disjoint."""
+
+    details: Json
+    output_details: Json
+    is_detail: bool
+    """The cached tokens are a detail of the input, as at OpenAI."""
+    input: int = 0
+    output: int = 0
+    total: int = 0
+    cached: int = 0
+    written: int = 0
+    lifetimes: Json = field(default_factory=dict)
+    """The parts of `written` by their roles, as far as they are stated."""
+    has_input: bool = False
+    has_output: bool = False
+
+
 def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
     """Read the counts, and whether cached tokens are beside the input. `hour`: writes were to last one."""
+    counts = _sort_out(usage)
+    is_beside = _reconcile(counts, usage)
+    short, long, guessed = _split_written(counts, hour=hour) if counts.written else (0, 0, False)
+    media = _read_media(counts.details, _INPUT_MEDIA, counts.input) if counts.details else {}
+    if counts.output_details:
+        media |= _read_media(counts.output_details, _OUTPUT_MEDIA, counts.output)
+    tokens = Tokens(counts.input, counts.cached, short, counts.output, long, media or NONE)
+    return Reported(tokens, counts.has_input, counts.has_output, guessed=guessed), is_beside
+
+
+def _sort_out(usage: Json) -> _Counts:
+    """Find the counts. An impossible one invalidates its half of the usage, which is estimated instead."""
     told = _sort(usage)
+    details = get_object(told, "details")
+    within = _sort(details) if details else details
+    counts = _Counts(details, get_object(told, "output_details"), "cached" in within)
     given: Any = told.get("input")
     made: Any = told.get("output")
-    total: object = told.get("total")
-    details: Json = held if type(held := told.get("details")) is dict else {}
-    made_details: Json = held if type(held := told.get("output_details")) is dict else {}
-    within = _sort(details) if details else details
+    total: Any = told.get("total")
     cached: Any = within.get("cached") or told.get("cached") or 0
-    written, short, long = 0, None, None
+    written = 0
     if not (_WRITES.isdisjoint(told) and _WRITES.isdisjoint(within) and "x_details" not in usage):
-        written, short, long = _read_writes(usage, told, within)
-    # An impossible count invalidates its half of the usage, which is estimated instead.
-    if not (has_input := are_counts(given, cached, written)):
-        given = cached = written = 0
-    if not has_input or not are_counts(total):
-        total = None
-    made = 0 if made is None and total is not None else made  # then the total tells the output
-    if not (has_output := are_counts(made)):
-        made = 0
-    more, hidden, read, wrote = (total or 0) - given - made, 0, 0, 0
-    if more > 0 and _is_audio(more, usage, details):
-        given, more, details = given + more, 0, {**details, "audio_tokens": more}
-    if made_details:
-        hidden = read_count(made_details.get("reasoning_tokens")) or 0
-    if cached or written:
-        named = _READ_BESIDE in usage
-        read, wrote = _find_beside(
-            (cached, written), given, more, hidden, is_named=named, is_detail="cached" in within
-        )
+        written, counts.lifetimes = _read_writes(usage, told, within)
+    if are_counts(given, cached, written):
+        counts.has_input = True
+        counts.input, counts.cached, counts.written = given, cached, written
+        if are_counts(total):
+            counts.total = total
+            made = 0 if made is None else made  # the total tells the output
+    if are_counts(made):
+        counts.has_output, counts.output = True, made
+    return counts
+
+
+def _reconcile(counts: _Counts, usage: Json) -> bool:
+    """Take the cached and written tokens out of the input; divide what only the total includes.
+
+    Returns whether cached or written tokens were beside the input.
+    """
+    surplus, read, wrote = counts.total - counts.input - counts.output, 0, 0
+    if surplus > 0 and _is_audio(surplus, usage, counts.details):
+        counts.input += surplus
+        counts.details, surplus = {**counts.details, "audio_tokens": surplus}, 0
+    reasoning = read_count(counts.output_details.get("reasoning_tokens")) or 0
+    if counts.cached or counts.written:
+        read, wrote = _find_beside(counts, surplus, reasoning, is_named=_READ_BESIDE in usage)
     # If a provider leaves reasoning out of the output, it exceeds the output, or the total includes it.
-    output = made + max(more - read - wrote, hidden if hidden > made else 0, 0)
-    fresh = given - (cached - read) - (written - wrote)
-    parts = _split_written(written, short, long, hour=hour) if written else (0, 0, False)
-    media = _read_media(details, _INPUT_MEDIA, fresh) if details else {}
-    if made_details:
-        media |= _read_media(made_details, _OUTPUT_MEDIA, output)
-    tokens = Tokens(fresh, cached, parts[0], output * has_output, parts[1], media or NONE)
-    return Reported(tokens, has_input, has_output, guessed=parts[2]), read + wrote > 0
+    if counts.has_output:
+        missing = reasoning if reasoning > counts.output else 0
+        counts.output += max(surplus - read - wrote, missing, 0)
+    counts.input += read + wrote - counts.cached - counts.written
+    return read + wrote > 0
 
 
 def _sort(holder: Json) -> Json:
@@ -137,8 +172,8 @@ def _sort(holder: Json) -> Json:
     return found
 
 
-def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
-    """Read the tokens written to a cache: the total, those for 5 minutes, and those for an hour."""
+def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Json]:
+    """Read the tokens written to a cache: their total, and the parts for 5 minutes and for an hour."""
     lasting = _sort(get_object(told, "lifetimes") or get_object(within, "lifetimes")) or told
     short, long = lasting.get("written_5m"), lasting.get("written_1h")
     written: object = within.get("written") or told.get("written") or lasting.get("written") or 0
@@ -149,51 +184,44 @@ def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
         written = sum(read_count(one) or 0 for one in found)
     if not written and are_counts(short or 0, long or 0):
         written = (short or 0) + (long or 0)
-    return written, short, long
+    return written, lasting
 
 
-def _is_audio(more: int, usage: Json, details: Json) -> bool:
-    """Return whether the total's surplus (`more`) is recordings, which Mistral leaves out of the input."""
+def _is_audio(surplus: int, usage: Json, details: Json) -> bool:
+    """Return whether the total's surplus is recordings, which Mistral leaves out of the input."""
     told = details.get("audio_tokens")
-    return bool(told == more or (not told and usage.get("prompt_audio_seconds")))
+    return bool(told == surplus or (not told and usage.get("prompt_audio_seconds")))
 
 
 def _find_beside(
-    cache: tuple[int, int], given: int, more: int, hidden: int, *, is_named: bool, is_detail: bool
+    counts: _Counts, surplus: int, reasoning: int, *, is_named: bool
 ) -> tuple[int, int]:
     """Return how many of the cached and of the written tokens are counted beside the input.
 
-    Args:
-        cache: the tokens read from a cache, and those written to one.
-        given: the count of the input.
-        more: the tokens of the total beyond input and output.
-        hidden: tokens of reasoning, which the total may include although the output does not.
-        is_named: the name is Anthropic's, whose counts do not overlap.
-        is_detail: the cached tokens are a detail of the input, as at OpenAI.
+    The total's `surplus` may be these, or `reasoning` that the output leaves out. `is_named`: the name is
+    Anthropic's, whose counts do not overlap.
     """
-    cached, written = cache
-    # If the surplus is exactly the hidden reasoning, that explains it, and no cache does.
-    if more > 0 and (more != hidden or is_named):
+    cached, written = counts.cached, counts.written
+    # If the surplus is exactly the reasoning, that explains it, and no cache does.
+    if surplus > 0 and (surplus != reasoning or is_named):
         for read, wrote in ((cached, written), (0, written), (cached, 0)):
-            fits = cached - read + written - wrote <= given
-            if read + wrote and fits and read + wrote in (more, more - hidden):
+            fits = cached - read + written - wrote <= counts.input
+            if read + wrote and fits and read + wrote in (surplus, surplus - reasoning):
                 return read, wrote
-    if cached + written <= given:
+    if cached + written <= counts.input:
         return 0, 0
-    if is_detail and cached <= given:
+    if counts.is_detail and cached <= counts.input:
         return 0, written  # LiteLLM adds cache reads to the input, but not cache writes
     return cached, written
 
 
-def _split_written(
-    written: int, short: object, long: object, *, hour: bool
-) -> tuple[int, int, bool]:
+def _split_written(counts: _Counts, *, hour: bool) -> tuple[int, int, bool]:
     """Divide cache writes into those for 5 minutes and those for an hour; return whether that is a guess."""
     # The request asked for an hour, which costs more, and the reply does not contradict that.
-    if hour and short is None and long is None:
-        return 0, written, True
-    lasting = min(read_count(long) or 0, written)
-    return written - lasting, lasting, False
+    if hour and _LIFETIMES.isdisjoint(counts.lifetimes):
+        return 0, counts.written, True
+    lasting = min(read_count(counts.lifetimes.get("written_1h")) or 0, counts.written)
+    return counts.written - lasting, lasting, False
 
 
 def _read_media(details: Json, names: Mapping[str, str], most: int) -> dict[str, int]:
