@@ -6,6 +6,7 @@ For a chat caller the bytes of a chat upstream pass, except for edits and repair
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -188,17 +189,15 @@ class ChatStream(PassingStream):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context, self._open_reader(context), DONE)
         self._reader.repair.passes = True
+        self._moves_usage = context.request.wants_usage
         self._id = ""
         self._held_usage = b""
         """The usage chunk, if the caller asked for it. It is sent last, as clients expect."""
 
-    def _add(self, event: Json, out: list[bytes]) -> None:
-        out.append(render_data(self._edit(event)))
-
-    def _end(self, out: list[bytes]) -> None:
-        super()._end(out)
-        if self.complete and self._context.request.wants_usage and self._reader.usage is not None:
-            out.append(self._held_usage or self._make_usage_chunk())
+    def _close(self, missing: Sequence[Json]) -> None:
+        self._out += (render_data(self._edit(one)) for one in missing)
+        if self._moves_usage and self._reader.usage is not None:
+            self._out.append(self._held_usage or self._make_usage_chunk())
 
     def _make_usage_chunk(self) -> bytes:
         """Write the usage that came in chunks with choices."""
@@ -208,13 +207,6 @@ class ChatStream(PassingStream):
         chunk = {**head, "choices": [], "usage": maybe_repair_chat_usage(usage) or usage}
         return render_data(self._edit(hide_bill(chunk, dumps_lenient(chunk))))
 
-    def _show_end_usage(self, usage: Json, end: bytes) -> Json | None:
-        asked = self._context.request.wants_usage
-        return None if asked else super()._show_end_usage(usage, end)
-
-    def _continue_tool(self, tool: tuple[int, int]) -> None:
-        self._reader.repair.continue_tool(*tool)
-
     def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:  # noqa: ARG002 - chunks have no names
         return event.canonical
 
@@ -222,7 +214,7 @@ class ChatStream(PassingStream):
         choices = get_list(chunk, "choices")
         if not choices:
             # OpenAI sends a chunk without choices only to callers that ask for the usage.
-            if not isinstance(chunk.get("usage"), dict) or not self._context.request.wants_usage:
+            if not isinstance(chunk.get("usage"), dict) or not self._moves_usage:
                 return b""
             chunk = chunk if chunk.get("choices") == [] else {**chunk, "choices": []}
         if not self._id:
@@ -279,7 +271,7 @@ class ChatStream(PassingStream):
         """Return whether a chunk has a usage beside choices, which the caller wants in a separate chunk."""
         if chunk.get("usage") is None:
             return False
-        return self._context.request.wants_usage and bool(chunk["choices"])
+        return self._moves_usage and bool(chunk["choices"])
 
     def _edit(self, chunk: Json) -> Json:
         if self._has_misplaced_usage(chunk):
@@ -299,10 +291,12 @@ class ChatStream(PassingStream):
             return  # more than the text in the hole has to be counted
         if key == "arguments" and (self._reader.repair.decodes or not says_its_call(chunk)):
             return
-        repaired = self._reader.repair.repair(probed)
+        repair = self._reader.repair
+        repaired = repair.repair(probed)
         # The indexes are those that the repair gave the calls, not the upstream's.
         tool = read_tool(repaired[0] if repaired else chunk)
-        self._learn_text(block, probe, partial(self._render, chunks=repaired), tool)
+        note = partial(repair.continue_tool, *tool) if tool else None
+        self._learn_text(block, probe, partial(self._render, chunks=repaired), note)
 
     def _make_id(self, upstream_id: object) -> str:
         """Make the id of all chunks: the upstream's with OpenAI's prefix, else the request's."""

@@ -293,8 +293,8 @@ class ChoiceWriter(EventWriter):
         """Write the last chunk of the choice, and the usage chunk if the caller asked for it."""
         self._write({}, finish_reason)
         if self._wants_usage:
-            self._out += (self._head, b'],"usage":', dumps_lenient(usage), b"}\n\n")
+            self.out += (self._head, b'],"usage":', dumps_lenient(usage), b"}\n\n")
 
     def _write(self, delta: Json, finish_reason: str | None = None) -> None:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        self._out += (self._head, dumps_lenient(choice), b"]", self._chunk_end)
+        self.out += (self._head, dumps_lenient(choice), b"]", self._chunk_end)

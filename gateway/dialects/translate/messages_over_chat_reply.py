@@ -271,4 +271,4 @@ class MessageWriter(FirstChoiceWriter):
         self._emit({"type": f"content_block_{stage}", "index": self._next_index - 1, **held})
 
     def _emit(self, event: Json) -> None:
-        self._out.append(render_event(event))
+        self.out.append(render_event(event))

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
 from gateway.dialects.wire.jsonbytes import dumps_lenient, hide_bill, maybe_loads
-from gateway.dialects.wire.pipelines import EventReader, Probed
+from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import Event, Json, ReplyContext
 from gateway.dialects.wire.sse import Framer, is_canonical, parse_event, render_event
 from gateway.dialects.wire.stream import MAX_FRUITLESS, PICTURE_BYTES, EventStream
-from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, maybe_learn
+from gateway.dialects.wire.templates import Template
 
-_MAX_TEMPLATES: Final = 4
-"""Templates of one stream, which may mix text, reasoning and arguments: each one is tried on an event."""
 _END_BYTES: Final = 4096
 """Bytes at the end of an oversized chunk that are searched for its usage and finish reason: both together
 have some hundred."""
@@ -27,7 +25,7 @@ class PassingStream(EventStream):
     """The part of a passing `Pipeline` that does not depend on the content of events."""
 
     __slots__ = (
-        "_begun", "_between_events", "_carried", "_last", "_may_learn", "_may_pass_many",
+        "_begun", "_between_events", "_carried", "_last", "_may_pass_many", "_moves_usage",
         "_oversized_end", "_passed_bytes",
     )  # fmt: skip
 
@@ -43,8 +41,8 @@ class PassingStream(EventStream):
         after a failure it is not tried again for each event."""
         self._carried = False
         """Output other than text has passed, such as a tool's name."""
-        self._may_learn = MAX_FRUITLESS
-        """Templates that may still be learned before one matches."""
+        self._moves_usage = False
+        """The caller wants the usage in an event of its own, at the end."""
         self._passed_bytes = 0
         """The part of `_text_bytes` without oversized events."""
         self._oversized_end = b""
@@ -81,16 +79,16 @@ class PassingStream(EventStream):
         self._between_events = self._framer.is_between_events
         return out
 
-    def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
+    def _match(self, buffer: bytes, position: int) -> int:
         for template in self._templates:
             # This test is cheap; the next steps are not.
             if not buffer.startswith(template.head, position):
                 continue
             after, many_bytes = position, 0
             if self._may_pass_many:
-                after, many_bytes = template.pass_many(buffer, position, out)
+                after, many_bytes = template.pass_many(buffer, position, self._out)
                 self._may_pass_many = after > position
-            after, run_bytes = template.pass_run(buffer, after, out)
+            after, run_bytes = template.pass_run(buffer, after, self._out)
             if after > position:
                 self._note_passed(template, many_bytes + run_bytes)
                 return after
@@ -99,72 +97,38 @@ class PassingStream(EventStream):
     def _note_passed(self, template: Template, text_bytes: int) -> None:
         self._may_learn = MAX_FRUITLESS
         self._passed_bytes += text_bytes
-        if template.tool is not None:
-            self._continue_tool(template.tool)
+        if template.note is not None:
+            template.note()
 
-    def _learn_text(
-        self,
-        block: bytes,
-        probe: Probed,
-        edit: Callable[[bytes, Json], bytes] | None = None,
-        tool: tuple[int, int] | None = None,
-    ) -> None:
-        """Learn the template of an event, for events that differ from it only in one text.
-
-        `edit` writes the output; without it the event passes unchanged. See `Template` for `tool`.
-        """
-        if self._may_learn:
-            self._may_learn -= 1
-            probed, key, text = probe
-            if cut := maybe_cut(block, probed, key, text):
-                whole = PROBE_BYTES.join(cut)
-                converted = edit(whole, probed) if edit else whole
-                self._keep(maybe_learn(*cut, converted, tool))
-
-    def _keep(self, template: Template | None) -> None:
-        if template is not None:
-            # The newest template comes first: the next event is most likely of its kind.
-            self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
-
-    def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
-        if event.comments:
-            self._pass_comments(event.comments, out)
+    def _pass_event(self, event: Event, block: bytes) -> None:
         body = self._reader.read_event(event)
         if body is None:
             return
         shown = hide_bill(body, block)
         if shown is not body or not self._is_canonical(event, block, body):
             body, block = shown, self._write_event(shown)
-        out.append(self._edit_event(block, body))
+        self._out.append(self._edit_event(block, body))
 
-    def end(self) -> bytes:
-        out = super().end()
-        return out + self._end_oversized() if self._framer.mid_event else out
-
-    def _pass_oversized(self, piece: bytes) -> bytes:
+    def _pass_oversized(self, piece: bytes, *, is_last: bool) -> None:
         """Pass a piece of an event; its last bytes wait, as they may contain the provider's bill."""
         waiting = self._oversized_end + piece
-        out, self._oversized_end = waiting[:-_END_BYTES], waiting[-_END_BYTES:]
-        return out if self._framer.mid_event else out + self._end_oversized()
+        self._oversized_end = b"" if is_last else waiting[-_END_BYTES:]
+        self._out.append(waiting[:-_END_BYTES])
+        if is_last:
+            self._out.append(self._edit_end(waiting[-_END_BYTES:]))
 
-    def _end_oversized(self) -> bytes:
-        # An oversized event is never parsed; its usage and finish reason stand at its end.
-        end, self._oversized_end = self._oversized_end, b""
+    def _edit_end(self, end: bytes) -> bytes:
+        """Return the end of an oversized event, which is never parsed: usage and finish reason stand there."""
         found = maybe_find_end_usage(end)
         self._reader.read_end(end, None if found is None else found[2])
         if found is None:
             return end
         begin, stop, usage = found
-        shown = self._show_end_usage(usage, end)
+        shown = None if self._moves_usage else hide_bill({"usage": usage}, end)["usage"]
         return end if shown is usage else end[:begin] + dumps_lenient(shown) + end[stop:]
 
-    def _show_end_usage(self, usage: Json, end: bytes) -> Json | None:
-        """Return the usage at the end of an oversized event as the caller gets it, without the bill."""
-        shown: Json = hide_bill({"usage": usage}, end)["usage"]
-        return shown
-
-    def _add(self, event: Json, out: list[bytes]) -> None:
-        out.append(self._write_event(event))
+    def _close(self, missing: Sequence[Json]) -> None:
+        self._out += map(self._write_event, missing)
 
     _write_event = staticmethod(render_event)
 
@@ -175,9 +139,6 @@ class PassingStream(EventStream):
     @abstractmethod
     def _edit_event(self, block: bytes, body: Json) -> bytes:
         """Return the output for one whole event that matches no template."""
-
-    def _continue_tool(self, tool: tuple[int, int]) -> None:
-        """Note that a template passed arguments of a call."""
 
 
 def find_last_usage(text: bytes) -> Json | None:

@@ -155,12 +155,12 @@ class EventWriter(ABC):
     that `take` returns. `write`, `flush` and `close` raise UpstreamError.
     """
 
-    __slots__ = ("_out", "text_bytes")
+    __slots__ = ("out", "text_bytes")
 
     def __init__(self) -> None:
         self.text_bytes = 0
         """UTF-8 bytes of text, reasoning and arguments in the events so far."""
-        self._out: list[bytes] = []
+        self.out: list[bytes] = []
         """The events since the last `take`."""
 
     @property
@@ -200,6 +200,6 @@ class EventWriter(ABC):
 
     def take(self) -> bytes:
         """Return the events since the last call."""
-        out = b"".join(self._out)
-        self._out.clear()
+        out = b"".join(self.out)
+        self.out.clear()
         return out

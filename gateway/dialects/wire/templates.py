@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal
@@ -85,8 +85,8 @@ class Template:
     at_text: int
     """The number of holes before the text."""
     patterns: _Patterns
-    tool: tuple[int, int] | None = None
-    """The choice and the tool call that the text is arguments of."""
+    note: Callable[[], None] | None = None
+    """Called whenever events have passed by it."""
     last: bytes = b""
     """The bytes that passed last, from which the sequence number is read on demand."""
 
@@ -170,12 +170,12 @@ def make_template(
     holes: tuple[Hole, ...],
     around: tuple[bytes, ...],
     form: bytes = b"",
-    tool: tuple[int, int] | None = None,
+    note: Callable[[], None] | None = None,
 ) -> Template:
-    """Make a template whose holes are located; `form` and `tool` are those of `Template`."""
+    """Make a template whose holes are located; `form` and `note` are those of `Template`."""
     patterns = _compile(holes, (len(head), *map(len, around)))
     shape = _write_form(head, around)
-    return Template(head, len(head), around, shape, form, holes.index("text"), patterns, tool)
+    return Template(head, len(head), around, shape, form, holes.index("text"), patterns, note)
 
 
 def maybe_cut(
@@ -201,7 +201,7 @@ def maybe_cut(
 
 
 def maybe_learn(
-    head: bytes, behind: bytes, converted: bytes, tool: tuple[int, int] | None
+    head: bytes, behind: bytes, converted: bytes, note: Callable[[], None] | None
 ) -> Template | None:
     """Make the template of a cut block and of its conversion with the probe in the hole."""
     out_head, probe, out_behind = converted.partition(PROBE_BYTES)
@@ -215,7 +215,7 @@ def maybe_learn(
     elif len(around) > 1 and _OBFUSCATION in around[1]:
         return None
     form = b"" if (out_head, out) == (head, around) else _write_form(out_head, out)
-    return make_template(head, _FOUND[: len(around)], around, form, tool)
+    return make_template(head, _FOUND[: len(around)], around, form, note)
 
 
 def _write_form(head: bytes, around: tuple[bytes, ...]) -> bytes:

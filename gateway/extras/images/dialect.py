@@ -254,11 +254,11 @@ class ImageStream(LastEventStream):
         self._is_within = False
         """An oversized event is passing, and its type was read."""
 
-    def _pass_oversized(self, piece: bytes) -> bytes:
+    def _pass_oversized(self, piece: bytes, *, is_last: bool) -> None:
         if not self._is_within:
             self._reader.is_partial = _PARTIAL in piece[:_HEAD_BYTES]
-        self._is_within = self._framer.mid_event
-        return super()._pass_oversized(piece)
+        self._is_within = not is_last
+        super()._pass_oversized(piece, is_last=is_last)
 
     def _edit_event(self, block: bytes, body: Json) -> bytes:  # noqa: ARG002 - it names no model
         self._begun = True

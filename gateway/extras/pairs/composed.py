@@ -184,7 +184,7 @@ class _ComposedWriter(EventWriter):
         self._feed(self._writer.take())
 
     def _feed(self, data: bytes) -> None:
-        self._out.append(self._stream.feed(data))
+        self.out.append(self._stream.feed(data))
         # Content that the outer translation cannot write is undeliverable, too.
         if self._stream.failure is not None:
             raise self._stream.failure

@@ -271,7 +271,7 @@ class ResponseWriter(FirstChoiceWriter):
         self._emit("output_item.done", output_index=index, item=item)
 
     def _emit(self, kind: str, **fields: object) -> None:
-        self._out.append(self._render(kind, **fields))
+        self.out.append(self._render(kind, **fields))
         self._sequence += 1
 
     def _render(self, kind: str, **fields: object) -> bytes:

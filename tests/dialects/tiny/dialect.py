@@ -205,7 +205,7 @@ class TinyWriter(EventWriter):
         self._end = "done"
 
     def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - told at the end
-        self._out.append(render_data({"by": self._model}))
+        self.out.append(render_data({"by": self._model}))
 
     def write(self, event: Json) -> None:
         for choice in event["choices"]:
@@ -213,10 +213,10 @@ class TinyWriter(EventWriter):
                 self._end = "cut"
             if words := choice["delta"].get("content"):
                 self.text_bytes += count_text(words)
-                self._out.append(render_data({"w": words}))
+                self.out.append(render_data({"w": words}))
 
     def close(self, usage: ReplyUsage) -> None:
-        self._out.append(render_data({"end": self._end, "used": write_used(usage)}))
+        self.out.append(render_data({"end": self._end, "used": write_used(usage)}))
 
     def take_last(self) -> bytes:
         return BYE
