@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from gateway.base.errors import UpstreamError
 from gateway.base.money import NONE, Tokens, name_tool
 from gateway.base.prices import CONDITIONS, BillTerms, name_tier
 from gateway.base.usage import Expected, Reported, are_counts, count_text, merge_reports
-from gateway.dialects.wire.failures import VERDICTS, check_verdict, make_failure
+from gateway.dialects.wire import failures
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_replace
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader, Probed
@@ -63,12 +64,7 @@ _INPUT: Final = "input_tokens"
 _OUTPUT: Final = "output_tokens"
 
 
-def check_error(body: Json, name: str = "") -> None:
-    """Raise GatewayError for an error, in any envelope, where a reply or an event should be."""
-    if name == "error" or body.get("type") == "error" or body.get("error"):
-        raise make_failure(body)
-    if not VERDICTS.isdisjoint(body):
-        check_verdict(body)
+check_error: Final = partial(failures.check_error, type_key="type")
 
 
 class MessagesReader(EventReader):

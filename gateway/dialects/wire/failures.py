@@ -317,20 +317,19 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def check_error(body: Json, name: str = "") -> None:
-    """Raise GatewayError for an error, in any envelope, in place of a reply or a chunk."""
-    if name == "error" or body.get("error") or body.get("object") == "error":
+def check_error(body: Json, name: str = "", *, type_key: str = "object") -> None:
+    """Raise GatewayError for an error, in any envelope, in place of a reply, a chunk or an event.
+
+    `name` is the event's; `type_key` is the member in which the dialect's objects have their type.
+    """
+    if name == "error" or body.get("error") or body.get(type_key) == "error":
         raise make_failure(body)
-    if not VERDICTS.isdisjoint(body):
-        check_verdict(body)
+    if not _VERDICTS.isdisjoint(body):
+        failed = body.get("success") is False or get_object(body, "base_resp").get("status_code")
+        if failed and not (body.get("choices") or body.get("content")):
+            raise make_failure(body)
 
 
-VERDICTS: Final = frozenset({"success", "base_resp"})
-"""Members in which Zhipu and MiniMax say, within a 200, whether they failed."""
-
-
-def check_verdict(body: Json) -> None:
-    """Raise GatewayError if such a member tells a failure and the body has no part of a reply."""
-    failed = body.get("success") is False or get_object(body, "base_resp").get("status_code")
-    if failed and not (body.get("choices") or body.get("content")):
-        raise make_failure(body)
+_VERDICTS: Final = frozenset({"success", "base_resp"})
+"""Members in which Zhipu and MiniMax say, within a 200, whether they failed. With a part of a
+reply they did not."""
