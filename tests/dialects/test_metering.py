@@ -160,8 +160,12 @@ def call_function(arguments: str, **function: str) -> Json:
     return chunk(choice({"tool_calls": [called]}))
 
 
-def test_what_a_translator_cannot_write_is_owed_by_the_usage_behind_it() -> None:
-    told = events(chunk(role()), call_function("a" * 40), chunk(stop()))
+PICTURE = chunk(choice({"content": "a" * 40, "images": ["A"]}))
+
+
+@each_row("said", [call_function("a" * 40), PICTURE])
+def test_what_a_translator_cannot_write_is_owed_by_the_usage_behind_it(said: Json) -> None:
+    told = events(chunk(role()), said, chunk(stop()))
     for tail, tokens in (
         (events(chunk(usage=USAGE)) + DONE, Tokens(9, output=10)),
         (event(chunk(usage={**USAGE, "completion_tokens": 30})), Tokens(9, output=30)),
@@ -175,6 +179,10 @@ def test_what_a_translator_cannot_write_is_owed_by_the_usage_behind_it() -> None
         pipeline.end()
         assert isinstance(pipeline.failure, UndeliverableReply)
         assert (pipeline.complete, pipeline.measure().tokens) == (False, tokens)
+
+
+def test_what_a_translator_cannot_write_ends_a_stream_that_is_cut() -> None:
+    assert hear(events(chunk(role()), PICTURE), caller="messages").failure is not None
 
 
 def test_arguments_that_wait_are_counted() -> None:
