@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gateway.base.errors import UpstreamError
 from gateway.base.money import NONE, Tokens, name_tool
@@ -153,10 +153,14 @@ class MessagesReader(EventReader):
         return told is not None and told == self.usage.get(_OUTPUT)
 
 
-_TEXT_KEYS: Final = {
-    "text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"
-}  # fmt: skip
-"""The key of a delta's text, by its type."""
+BlockKind = Literal["text", "thinking", "tool_use"]
+DELTAS: Final[dict[BlockKind, tuple[str, str]]] = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+}
+"""The type of a delta, and the key of its text, by the type of its block."""
+_TEXT_KEYS: Final = dict(DELTAS.values())
 _TEXTS: Final = frozenset(_TEXT_KEYS.values())
 STOP: Final = render_event({"type": "message_stop"})
 

@@ -19,7 +19,7 @@ from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import move_source
 from gateway.dialects.messages.history import read_arguments, read_input, wrap_arguments
-from gateway.dialects.messages.stream import STOP
+from gateway.dialects.messages.stream import DELTAS, STOP, BlockKind
 from gateway.dialects.messages.writer import (
     make_delta_usage,
     make_message,
@@ -133,15 +133,6 @@ def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal
     if reason == "end_turn" and told and told in asked:
         return make_stop("stop_sequence", told)
     return make_stop(reason)
-
-
-BlockKind = Literal["text", "thinking", "tool_use"]
-_DELTAS: Final[dict[BlockKind, tuple[str, str]]] = {
-    "text": ("text_delta", "text"),
-    "thinking": ("thinking_delta", "thinking"),
-    "tool_use": ("input_json_delta", "partial_json"),
-}
-"""The type of a delta, and the key of its text."""
 
 
 class MessageWriter(FirstChoiceWriter):
@@ -263,7 +254,7 @@ class MessageWriter(FirstChoiceWriter):
         self._content_chars += len(text)
 
     def _emit_delta(self, kind: BlockKind, text: str) -> None:
-        name, key = _DELTAS[kind]
+        name, key = DELTAS[kind]
         self._emit_block("delta", delta={"type": name, key: text})
 
     def _emit_block(self, stage: str, **held: Json) -> None:

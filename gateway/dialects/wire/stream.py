@@ -44,20 +44,13 @@ class EventStream(ABC):
 
     buffered_elements: Final = 0
 
-    def __init__(
-        self,
-        context: ReplyContext,
-        reader: EventReader,
-        framer: sse.Framer,
-        *,
-        keeps_comments: bool = True,
-    ) -> None:
+    def __init__(self, context: ReplyContext, reader: EventReader, framer: sse.Framer) -> None:
         self.complete = False
         self.failure: GatewayError | None = None
         self._context = context
         self._framer = framer
         self._reader = reader
-        self._keeps_comments = keeps_comments
+        self._keeps_comments = True
         self._out: list[bytes] = []
         """The output since `feed` or `end` began."""
         self._owed: UndeliverableReply | None = None
@@ -150,21 +143,19 @@ class EventStream(ABC):
         # Nothing after the end is read or passed, since the charge is measured at the end.
         while position < size and not self.complete:
             # Templates come first, as nearly all events of a long stream match one.
-            if self._templates and (matched := self._match(buffer, position)) > position:
-                position = matched
-                self._idle_bytes, self._idle_left = 0, MAX_IDLE_PASSED
-                continue
-            if buffer.startswith(sse.IDLE_BEGINNINGS, position):
-                idle_end = self._pass_idle(buffer, position)
-                if idle_end > position:
-                    position = idle_end
-                    continue
-            end = sse.find_event_end(buffer, position)
-            if end < 0:
-                if self._reader.is_end(buffer[position:]):
-                    self._end()
-                break
-            self._take_block(buffer[position:end])
+            end = self._match(buffer, position) if self._templates else position
+            if end == position:
+                if buffer.startswith(sse.IDLE_BEGINNINGS, position):
+                    idle_end = self._pass_idle(buffer, position)
+                    if idle_end > position:
+                        position = idle_end
+                        continue
+                end = sse.find_event_end(buffer, position)
+                if end < 0:
+                    if self._reader.is_end(buffer[position:]):
+                        self._end()
+                    break
+                self._take_block(buffer[position:end])
             position = end
             self._idle_bytes, self._idle_left = 0, MAX_IDLE_PASSED
         return position
@@ -267,8 +258,8 @@ class TranslatedStream(EventStream):
     mid_event: Final = False
 
     def __init__(self, context: ReplyContext, reader: EventReader, writer: EventWriter) -> None:
-        framer = sse.Framer(MAX_TRANSLATED_EVENT_BYTES)
-        super().__init__(context, reader, framer, keeps_comments=reader.keeps_comments)
+        super().__init__(context, reader, sse.Framer(MAX_TRANSLATED_EVENT_BYTES))
+        self._keeps_comments = reader.keeps_comments
         self._writer = writer
         self._out = writer.out
         self.begun = False
