@@ -51,6 +51,11 @@ def test_what_says_nothing_costs_no_step_each_and_a_row_of_it_is_cut(idle: bytes
     assert stream.measure().tokens.output > 0, "what came before is charged"
 
 
+def test_comments_pass_unless_the_dialect_has_pings() -> None:
+    assert make_stream().feed(b": alive\n\n") == b": alive\n\n"
+    assert EXCHANGES["chat"]["messages"].open_stream(make_context()).feed(b": alive\n\n") == b""
+
+
 @each_row("idle", IDLE)
 def test_a_row_of_nothing_is_the_same_in_pieces(idle: bytes) -> None:
     body = idle * 100 + HI + b": kept\n\n" + END + DONE
