@@ -43,20 +43,11 @@ _FOUND: Final[tuple[Hole, ...]] = ("text", "noise")
 """The holes of an event whose text was found by parsing, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Patterns:
-    """Patterns of events, for an order of holes and the lengths around them."""
-
-    rest: re.Pattern[bytes]
-    """Matches an event after its head, with three groups for each hole: the content; for a text, the part of
-    the content from the first byte that needs decoding (else empty); and the bytes after the hole."""
-    holes: re.Pattern[bytes]
-    """Matches one event, with its holes as groups; else all remaining bytes, so no search starts again."""
-
-
 @functools.lru_cache(maxsize=256)
-def _compile(holes: tuple[Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
-    """Compile patterns for these holes; `sizes`: the lengths of the head and of the bytes after each hole.
+def _compile(
+    holes: tuple[Hole, ...], sizes: tuple[int, ...]
+) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Compile `Template.rest` and `Template.holes`; `sizes`: the lengths of the head and after each hole.
 
     A provider's events differ in their ids but hardly in these lengths, so few patterns are compiled.
     """
@@ -66,7 +57,7 @@ def _compile(holes: tuple[Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
         counted = rb"[ !#-\[\]-\x7f]*+(%b)" if hole == "text" else b"%b()"
         rest += b"(%b)(.{%d})" % (counted % inside, size)
         found += b"(%b).{%d}" % (inside, size)
-    return _Patterns(*(re.compile(one, re.DOTALL) for one in (rest, found + b"|.+")))
+    return re.compile(rest, re.DOTALL), re.compile(found + b"|.+", re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -84,7 +75,11 @@ class Template:
     """The output event, with `%b` for each hole; b"" if it equals the input."""
     at_text: int
     """The number of holes before the text."""
-    patterns: _Patterns
+    rest: re.Pattern[bytes]
+    """Matches an event after its head, with three groups for each hole: the content; for a text, the part of
+    the content from the first byte that needs decoding (else empty); and the bytes after the hole."""
+    holes: re.Pattern[bytes]
+    """Matches one event, with its holes as groups; else all remaining bytes, so no search starts again."""
     note: Callable[[], None] | None = None
     """Called whenever events have passed by it."""
     last: bytes = b""
@@ -97,7 +92,7 @@ class Template:
         """
         if not data.startswith(self.head):
             return None
-        rest = self.patterns.rest.fullmatch(data, self.head_bytes)
+        rest = self.rest.fullmatch(data, self.head_bytes)
         if rest is None:
             return None
         found, at = rest.groups(), 3 * self.at_text
@@ -135,7 +130,7 @@ class Template:
     def _iter_run(self, buffer: bytes, position: int) -> Iterator[tuple[tuple[bytes, ...], int]]:
         """Give the groups of each event of this shape from `position` on, and the index after it."""
         while buffer.startswith(self.head, position):
-            rest = self.patterns.rest.match(buffer, position + self.head_bytes)
+            rest = self.rest.match(buffer, position + self.head_bytes)
             if rest is None or (found := rest.groups())[2::3] != self.around:
                 return
             yield found, (position := rest.end())
@@ -149,10 +144,10 @@ class Template:
         stop = buffer.rfind(self.around[-1] + self.head, position + 1) + len(self.around[-1])
         if stop <= position:
             return position, 0
-        rows = self.patterns.holes.findall(buffer, position, stop)
+        rows = self.holes.findall(buffer, position, stop)
         # If the last bytes are no such event, their row has empty holes, and a number cannot be empty.
         last = self.shape % rows[-1]
-        if self.patterns.rest.fullmatch(last, self.head_bytes) is None:
+        if self.rest.fullmatch(last, self.head_bytes) is None:
             return position, 0
         holes = rows if len(self.around) == 1 else [*chain.from_iterable(rows)]
         filled, run = tuple(holes), buffer[position:stop]
@@ -175,7 +170,7 @@ def make_template(
     """Make a template whose holes are located; `form` and `note` are those of `Template`."""
     patterns = _compile(holes, (len(head), *map(len, around)))
     shape = _write_form(head, around)
-    return Template(head, len(head), around, shape, form, holes.index("text"), patterns, note)
+    return Template(head, len(head), around, shape, form, holes.index("text"), *patterns, note)
 
 
 def maybe_cut(
