@@ -51,6 +51,13 @@ def test_what_says_nothing_costs_no_step_each_and_a_row_of_it_is_cut(idle: bytes
     assert stream.measure().tokens.output > 0, "what came before is charged"
 
 
+def test_nothing_follows_a_failure() -> None:
+    stream = make_stream()
+    stream.feed(END + b'data: {"error": {"message": "m"}}\n\n')
+    assert stream.failure is not None
+    assert (stream.end(), stream.complete) == (b"", False)
+
+
 def test_comments_pass_unless_the_dialect_has_pings() -> None:
     assert make_stream().feed(b": alive\n\n") == b": alive\n\n"
     assert EXCHANGES["chat"]["messages"].open_stream(make_context()).feed(b": alive\n\n") == b""
