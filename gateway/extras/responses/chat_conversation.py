@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.chat.writer import BLOCK_SEPARATOR, NO_ARGUMENTS
+from gateway.dialects.chat.writer import BLOCK_SEPARATOR
+from gateway.dialects.messages.history import mend_arguments
 from gateway.dialects.translate import pivot
 from gateway.dialects.wire.fields import Field, is_link
 from gateway.dialects.wire.records import Json
@@ -14,6 +15,7 @@ from gateway.extras.responses.history import maybe_phase, maybe_reasoning
 
 _CACHE_MARK: Final = "prompt_cache_breakpoint"
 """The field of a part that both dialects have."""
+_TEXT_NAME: Final = "document.txt"
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 
 
@@ -97,7 +99,7 @@ class Items(pivot.Conversation):
         identity, name = call.identity, call.name
         if identity is None:
             identity = self._function_ids[name] = f"function_{len(self.items)}"
-        kind, said = "function_call", {"arguments": call.text or NO_ARGUMENTS}
+        kind, said = "function_call", {"arguments": mend_arguments(call.text)}
         if call.is_custom:
             self._custom_ids.add(identity)
             kind, said = "custom_tool_call", {"input": call.text}
@@ -140,9 +142,11 @@ def _translate_image(image: Field) -> Json:
 def _translate_file(file: Field) -> Json:
     """Write a document by its link or by its content."""
     data = file["file_data"].read_text()
-    made = {"type": "input_file"}
-    if isinstance(name := file.get("filename"), str):
+    name, made = file.get("filename"), {"type": "input_file"}
+    if isinstance(name, str) and name:
         made["filename"] = name
+    elif not is_link(data):  # OpenAI refuses content without a name, and reads its kind there
+        made["filename"] = _TEXT_NAME if data.startswith("data:text/") else pivot.DEFAULT_FILENAME
     return {**made, "file_url" if is_link(data) else "file_data": data}
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from gateway.dialects.chat.state import add_state
-from gateway.dialects.chat.writer import BLOCK_SEPARATOR, NO_ARGUMENTS, make_result, pack_parts
+from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.messages.history import mend_arguments
 from gateway.dialects.translate.earlier import pair_calls, tell
 from gateway.dialects.translate.pivot import make_text, read_id, read_text
 from gateway.dialects.wire.customs import INPUT_KEY
@@ -189,7 +190,7 @@ class _Conversation:
         message["content"] = BLOCK_SEPARATOR.join(texts) or message["content"]
 
     def _add_call(self, item: Field) -> None:
-        self._call(item, read_text(item["arguments"]) or NO_ARGUMENTS)
+        self._call(item, mend_arguments(read_text(item["arguments"])))
 
     def _add_custom_call(self, item: Field) -> None:
         self._call(item, dump_request({INPUT_KEY: item["input"].read_string()}).decode())
