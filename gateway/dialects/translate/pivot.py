@@ -193,11 +193,16 @@ def read_text(field: Field) -> str:
 def read_tools(
     body: Field, read_tool: Callable[[Field], Json], read_function: Callable[[Field], Json]
 ) -> list[Json]:
-    """Read `tools`, and `functions`, their older form."""
-    readers = (("tools", read_tool), ("functions", read_function))
-    return [
-        read(one) for name, read in readers if body.get(name) for one in body[name].read_items()
-    ]
+    """Read `tools`, and `functions`, their older form.
+
+    The first declaration of a name counts: OpenAI takes several, Anthropic refuses them.
+    """
+    tools: dict[str, Json] = {}
+    for name, read in (("tools", read_tool), ("functions", read_function)):
+        for one in body[name].read_items() if body.get(name) else ():
+            tool = read(one)
+            tools.setdefault(tool["name"], tool)
+    return [*tools.values()]
 
 
 def read_head(tool: Field) -> Json:

@@ -99,10 +99,11 @@ class Items(pivot.Conversation):
         identity, name = call.identity, call.name
         if identity is None:
             identity = self._function_ids[name] = f"function_{len(self.items)}"
-        kind, said = "function_call", {"arguments": mend_arguments(call.text)}
+        kind, said = "custom_tool_call", {"input": call.text}
         if call.is_custom:
             self._custom_ids.add(identity)
-            kind, said = "custom_tool_call", {"input": call.text}
+        else:
+            kind, said = "function_call", {"arguments": mend_arguments(call.text)}
         self.items.append({"type": kind, "call_id": identity, "name": name, **said})
 
 
