@@ -14,8 +14,9 @@ from typing import Final
 from gateway.extension import find_extras
 
 NEEDS: Final = {name: {*one.needs} for name, one in find_extras().items()}
+NAMES: Final = sorted(NEEDS)
 STEPS: Final = 10_000
-"""Changes that one search tries: a second; those that end well mostly need fewer."""
+"""Changes that one search tries: half a second; those that end well mostly need fewer."""
 SEARCHES: Final = 5
 """Searches for one number of groups before one group more is tried."""
 START_WARMTH: Final = 1.0
@@ -29,51 +30,59 @@ def add_needing(gone: set[str]) -> set[str]:
     return gone
 
 
-NEEDING: Final = {name: add_needing({name}) for name in NEEDS}
+# Sets of extras are bits of a number here, in the order of NAMES: a search compares millions of them.
+NEEDING: Final = [sum(1 << NAMES.index(one) for one in add_needing({name})) for name in NAMES]
 
 
-def list_gone(chosen: dict[str, int]) -> dict[str, int]:
-    """Return the groups that lack each extra, as bits: those chosen, and those that lack what it needs."""
-    gone = dict.fromkeys(NEEDS, 0)
-    for name, groups in chosen.items():
-        for other in NEEDING[name]:
-            gone[other] |= groups
+def find_gone(chosen: int) -> int:
+    """Return the extras that are gone: those chosen, and those that need them."""
+    gone = 0
+    for number, needing in enumerate(NEEDING):
+        if chosen >> number & 1:
+            gone |= needing
     return gone
 
 
-PAIRS: Final = [(kept, lost) for lost in NEEDS for kept in NEEDS.keys() - NEEDING[lost]]
-
-
-def count_unseen(chosen: dict[str, int]) -> int:
+def count_unseen(groups: list[int]) -> int:
     """Count the pairs of which no group has the first extra and lacks the second."""
-    gone = list_gone(chosen)
-    return sum(not gone[lost] & ~gone[kept] for kept, lost in PAIRS)
+    unseen = [(1 << len(NAMES)) - 1 & ~needing for needing in NEEDING]
+    for gone in groups:
+        for lost in range(len(NAMES)):
+            if gone >> lost & 1:
+                unseen[lost] &= gone
+    return sum(map(int.bit_count, unseen))
 
 
-def search(groups: int, seed: int) -> dict[str, int] | None:
+def search(size: int, seed: int) -> list[int] | None:
     """Change one choice at a time; keep what is no worse, and at first also what is a little worse."""
-    draw, names = random.Random(seed), sorted(NEEDS)
-    chosen = {name: 1 << draw.randrange(groups) | 1 << draw.randrange(groups) for name in names}
-    unseen = count_unseen(chosen)
+    draw, chosen = random.Random(seed), [0] * size
+    for number in range(len(NAMES)):
+        for _ in range(2):
+            chosen[draw.randrange(size)] |= 1 << number
+    groups = [find_gone(one) for one in chosen]
+    unseen = count_unseen(groups)
     for step in range(STEPS):
         if not unseen:
-            return chosen
-        name = draw.choice(names)
-        changed = chosen | {name: chosen[name] ^ 1 << draw.randrange(groups)}
-        worse = count_unseen(changed) - unseen
+            return groups
+        changed = draw.randrange(size)
+        choice = chosen[changed] ^ 1 << draw.randrange(len(NAMES))
+        tried = [*groups]
+        tried[changed] = find_gone(choice)
+        worse = count_unseen(tried) - unseen
         warmth = max(END_WARMTH, START_WARMTH * (1 - step / STEPS))
         if worse <= 0 or draw.random() < math.exp(-worse / warmth):
-            chosen, unseen = changed, unseen + worse
+            chosen[changed], groups, unseen = choice, tried, unseen + worse
     return None
 
 
 def find_groups() -> list[set[str]]:
     """Find few groups: three more than an extra's number has bits are too few, by all searches."""
-    for groups in count(len(NEEDS).bit_length() + 4):
+    for number in count(len(NEEDS).bit_length() + 4):
         for seed in range(SEARCHES):
-            if (chosen := search(groups, seed)) is not None:
-                gone = list_gone(chosen)
-                return [{one for one in gone if gone[one] >> bit & 1} for bit in range(groups)]
+            if (groups := search(number, seed)) is not None:
+                return [
+                    {one for bit, one in enumerate(NAMES) if gone >> bit & 1} for gone in groups
+                ]
     raise AssertionError
 
 
