@@ -32,7 +32,7 @@ An indented description is a part of the step above it.
     upstream.forwarder.HttpForwarder         key and connection, and what failures mean
     upstream.attempt.Attempt                 one try, and its deadlines
     upstream.response.Response               the answer; its connection's transport pushes bytes to its receiver:
-    api.delivery.Delivery                    provider's bytes in, caller's bytes out
+     api.delivery.StreamDelivery              provider's bytes in, caller's bytes out
     dialects.wire.stream.TranslatedStream      events in, events out, tokens metered
     dialects.messages.stream.MessagesReader    what the provider's events say
     dialects.translate.chat_over_messages_reply.ChunkWriter   the caller's events

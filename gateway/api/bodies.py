@@ -157,9 +157,14 @@ def _too_large(most: int) -> errors.BodyTooLarge:
     return errors.BodyTooLarge(f"The request body is larger than {most >> 20} MiB.")
 
 
-def is_large(size: int, values: int) -> bool:
-    """Return whether JSON of this size, with at most so many values, is processed in the thread."""
-    return size > LOOP_BYTES or values > LOOP_VALUES
+def is_large(size: int, bound_values: Callable[[], int] | None = None) -> bool:
+    """Return whether JSON of this size is processed in the thread.
+
+    `bound_values`, if the JSON is parsed, is asked for an upper bound of its values.
+    """
+    if size > LOOP_BYTES or bound_values is None:
+        return size > LOOP_BYTES
+    return size > LOOP_VALUES and bound_values() > LOOP_VALUES  # each value takes a byte at least
 
 
 async def run_large(call: KeyedCall, function: Callable[[], Result]) -> Result:
@@ -170,13 +175,13 @@ async def run_large(call: KeyedCall, function: Callable[[], Result]) -> Result:
 async def parse(call: KeyedCall, dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request; a large one in the thread, to delay no other. Raises BodyTooLarge, BadRequest."""
     size = len(body)
-    may_be_long = size > LOOP_VALUES  # each value takes a byte at least
+    if size <= LOOP_VALUES:
+        request = dialect.parse_request(body)
     # Commas inside strings count, too: telling them apart would take as long as parsing.
-    if size > LOOP_BYTES or (may_be_long and bounds.bound_elements(body) > LOOP_VALUES):
+    elif is_large(size, partial(bounds.bound_elements, body)):
         request = await run_large(call, partial(parse_large, dialect, body))
     else:
-        if may_be_long:
-            await find_turns().wait(call.key.account.id)
+        await find_turns().wait(call.key.account.id)
         request = dialect.parse_request(body)
     request.size = size
     return request

@@ -25,7 +25,7 @@ from aiohttp import web
 from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, parse, read_body
-from gateway.api.delivery import Delivery
+from gateway.api.delivery import Delivery, JsonDelivery, StreamDelivery
 from gateway.api.front import KeyedCall
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamReply, StreamSink, drain
 from gateway.base.errors import (
@@ -38,6 +38,7 @@ from gateway.base.errors import (
 )
 from gateway.base.money import format_amount
 from gateway.base.usage import Metered
+from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import ReplyContext
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Route, try_routes
@@ -132,7 +133,6 @@ class Relay:
             ticker.remove(self)
             # No comment or event may be sent after an error reply has been chosen.
             self._sink.close()
-            self._delivery = None  # its `_leave` makes a cycle, which would keep the bodies
 
     async def _read_upstream(self) -> tuple[lifecycle.Ending, GatewayError | None]:
         """Try the routes and pass on the reply of the first that works."""
@@ -150,9 +150,8 @@ class Relay:
         try:
             # Events that came in one read with the end of the body, or with its failure, have not been
             # sent: nobody called `unblock` in between. They are sent before the ending is chosen,
-            # because it depends on whether anything was delivered. Without a stream `begin` would do
-            # nothing; not calling it saves JSON replies a coroutine.
-            if self.life.pipeline is not None and self._delivery is not None:
+            # because it depends on whether anything was delivered.
+            if isinstance(self._delivery, StreamDelivery):
                 await self._delivery.begin()
         except GatewayError as failure:
             error = failure
@@ -206,9 +205,17 @@ class Relay:
     def _open(self, route: Route, context: ReplyContext, content_type: str) -> Delivery:
         """Open what takes the provider's reply, when its head was read."""
         self.life.advance(lifecycle.Phase.ANSWERED)
-        self._delivery = Delivery(
-            self._completion, self._sink, self.life, route, content_type, context, self._leave
-        )
+        completion, life, exchange = self._completion, self.life, route.exchange
+        is_audio = exchange.upstream.makes_audio
+        if is_audio:
+            self._sink.set_type(content_type)
+        if not (content_type if is_audio else completion.request.stream):
+            self._delivery = JsonDelivery(completion, life, route, context)
+        else:
+            pipeline = exchange.open_stream(context)
+            self._delivery = StreamDelivery(
+                completion, life, route, context, self._sink, pipeline, not is_audio
+            )
         return self._delivery
 
     def tick(self) -> None:
@@ -219,14 +226,10 @@ class Relay:
             return
         if not life.caller_gone:
             if life.confirmed:  # a comment sends the head, too: no refusal after it
-                self._sink.tick(mid_event=life.mid_event)
+                self._sink.tick(mid_event=self._is_mid_event)
             if self._sink.lost:
                 self._leave()
-        if (
-            delivery is not None
-            and self._completion.request.stream
-            and clock.now >= self._raise_due
-        ):
+        if isinstance(delivery, StreamDelivery) and clock.now >= self._raise_due:
             self._raise_due = clock.now + RAISE_SECONDS
             delivery.raise_hold()
         if attempt is not None:
@@ -238,11 +241,12 @@ class Relay:
 
     def _leave(self) -> None:
         """Note that the caller is gone, and stop the upstream or read it on."""
-        life, attempt = self.life, self._attempt
+        life, attempt, pipeline = self.life, self._attempt, self._pipeline
         if life.caller_gone:
             return
         self._sink.abort()
-        match life.leave(drains=attempt is not None and attempt.provider.on_disconnect == "drain"):
+        drains = attempt is not None and attempt.provider.on_disconnect == "drain"
+        match life.leave(drains=drains, finished=pipeline is not None and pipeline.finished):
             case lifecycle.Leaving.READ_ON:
                 pass
             case lifecycle.Leaving.READ_USAGE:
@@ -259,7 +263,18 @@ class Relay:
         # the other half of the table.
         if self._sink.lost:
             self._leave()
-        return self.life.end(ending, head_sent=self._sink.opened)
+        delivered = self._delivery is not None and self._delivery.delivered
+        return self.life.end(ending, head_sent=self._sink.opened, delivered=delivered)
+
+    @property
+    def _pipeline(self) -> Pipeline | None:
+        """The stream under way; None until a provider answers, and where the caller gets no stream."""
+        return self._delivery.pipeline if isinstance(self._delivery, StreamDelivery) else None
+
+    @property
+    def _is_mid_event(self) -> bool:
+        """An event is half sent, so nothing may be sent after it."""
+        return self._pipeline is not None and self._pipeline.mid_event
 
     async def conclude(self, verdict: lifecycle.Verdict, error: GatewayError | None) -> None:
         """Charge what is owed and wait for the commit, then send the last bytes.
@@ -288,16 +303,27 @@ class Relay:
                 assert delivery is not None
                 # Sent only after the charge is committed: whoever has the end of a reply has paid for
                 # it.
-                self._sink.end(await delivery.take_last())
+                self._sink.end(await self._take_last(delivery))
             case lifecycle.Last.ERROR:
                 assert error is not None
                 self._send_error(error)
             case lifecycle.Last.NOTHING:
                 self._sink.abort()
                 if error is None and delivery is not None and delivery.complete:
-                    await delivery.take_last()  # its caller may come back for it
+                    await self._take_last(delivery)  # its caller may come back for it
             case _:
                 assert_never(verdict.last)
+
+    async def _take_last(self, delivery: Delivery) -> bytes:
+        """Return what waits for the charge. An extra may keep it."""
+        last = delivery.take_last()
+        if self._completion.keep is not None:
+            try:
+                await self._completion.keep(last)
+            # It is charged by now: a bug in an extra must not cost the caller its end.
+            except Exception:
+                log.exception("a reply could not be kept")
+        return last
 
     def _measure(self, verdict: lifecycle.Verdict) -> Metered | None:
         """Return what was used, if that decides what is owed and a provider answered."""
@@ -312,21 +338,21 @@ class Relay:
         error, sink = Overloaded(STOPPED), self._sink
         if verdict is not None:
             _ = self._completion.bill.settle(verdict, error, self._measure(verdict))
-        if sink.opened and not sink.lost and not self.life.mid_event:
+        if sink.opened and not sink.lost and not self._is_mid_event:
             sink.send(self._render(error))
 
     def _send_error(self, error: GatewayError) -> None:
         """Send one error event, or cut a half-sent one; raise the error where no head was sent."""
         if not self._sink.opened:
             raise error
-        if self.life.mid_event:
+        if self._is_mid_event:
             # An event put into the middle of another would be read as a part of it.
             self._sink.abort()
         else:
             self._sink.end(self._render(error))
 
     def _render(self, error: GatewayError) -> bytes:
-        completion, pipeline = self._completion, self.life.pipeline
+        completion, pipeline = self._completion, self._pipeline
         position = None if pipeline is None else pipeline.position
         call, headers = completion.call, completion.headers
         return call.dialect.render_error_event(error, call.request_id, position, headers)

@@ -23,7 +23,6 @@ from typing import Final
 
 from gateway.base import errors
 from gateway.base.deadlines import Life
-from gateway.dialects.wire.pipelines import Pipeline
 from gateway.ledger.call_records import Outcome
 
 CALLER_GONE_STATUS: Final = 499
@@ -120,7 +119,8 @@ ENDINGS: Final = (
     (_ABANDONED, _YES,        _ADMITTED, _EITHER,   Owed.NOTHING,    Last.NOTHING),
     (_ABANDONED, _YES,        _TAKEN,    _EITHER,   Owed.EXPECTED,   Last.NOTHING),
 )  # fmt: skip
-"""The table of who pays when. "Delivered": text, reasoning or arguments came from the provider."""
+"""The table of who pays when. "Delivered": text, reasoning or arguments came from the provider in events, or
+a JSON reply was read whole."""
 
 Case = tuple[Ending, bool, Phase, bool]
 """Ending, whether the caller is gone, phase, and whether anything was delivered."""
@@ -209,18 +209,9 @@ class Lifecycle(Life):
     phase: Phase = Phase.ADMITTED
     confirmed: bool = False
     """The hold is in force. Until then nothing is sent to a provider or to the caller."""
-    pipeline: Pipeline | None = None
-    """The stream under way; None until a provider answers, and where the caller gets no stream."""
-    has_reply: bool = False
-    """A JSON reply was read whole: a caller that left owes for it, however the request ends."""
     read_until: float = math.inf
     """When to give up a reply that is read on only for its usage, by the ticker's clock."""
     ended_as: Case | None = None
-
-    @property
-    def mid_event(self) -> bool:
-        """Whether an event is half sent, so that nothing may be sent after it."""
-        return self.pipeline is not None and self.pipeline.mid_event
 
     def advance(self, phase: Phase) -> None:
         """Enter the next phase. Raises ValueError for a step that no request can make."""
@@ -234,10 +225,10 @@ class Lifecycle(Life):
     def note_declined(self) -> None:
         self.advance(Phase.ADMITTED)
 
-    def leave(self, *, drains: bool) -> Leaving:
+    def leave(self, *, drains: bool, finished: bool) -> Leaving:
         """Note that the caller left; return what to do about the upstream.
 
-        `drains` is the provider's `on_disconnect`.
+        `drains` is the provider's `on_disconnect`. `finished`: every choice has its finish reason.
         """
         self.caller_gone = True
         # No provider has the request, so ending it now is free.
@@ -245,16 +236,13 @@ class Lifecycle(Life):
             return Leaving.STOP
         if drains:
             return Leaving.READ_ON
-        # Every choice has its finish reason: the usage is about to come.
-        is_finished = self.pipeline is not None and self.pipeline.finished
-        return Leaving.READ_USAGE if is_finished else Leaving.STOP
+        return Leaving.READ_USAGE if finished else Leaving.STOP  # providers send the usage next
 
-    def end(self, ending: Ending, *, head_sent: bool) -> Verdict:
+    def end(self, ending: Ending, *, head_sent: bool, delivered: bool) -> Verdict:
         """End the life, once. Raises LookupError for an ending that cannot happen here.
 
         `head_sent`: the 200 and the headers of a stream went out, so the status is decided.
         """
-        delivered = self.has_reply or (self.pipeline is not None and self.pipeline.delivered)
         self.ended_as = (ending, self.caller_gone, self.phase, delivered)
         verdict = judge(self.ended_as, head_sent)
         self.phase = Phase.ENDED

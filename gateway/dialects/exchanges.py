@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from typing import Final
 
-from gateway.base.errors import UndeliverableReply, UpstreamError
-from gateway.base.usage import Reported, meter
+from gateway.base.errors import GatewayError, UndeliverableReply, UpstreamError
+from gateway.base.usage import Metered, Reported, meter
 from gateway.dialects.wire.base import Caller, EventUpstream, StreamingUpstream, Upstream
 from gateway.dialects.wire.billed import check_audio
-from gateway.dialects.wire.bounds import MAX_ELEMENTS, limit_elements, refuse_elements
+from gateway.dialects.wire.bounds import (
+    MAX_ELEMENTS,
+    bound_elements,
+    limit_elements,
+    refuse_elements,
+    refuse_reply,
+)
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object
 from gateway.dialects.wire.passing import find_last_usage, read_outer_events
@@ -80,8 +87,8 @@ class Exchange:
     upstream: Upstream
     translation: Translation | None = None
     """None between equal dialects."""
-    max_elements: int = MAX_REPLY_ELEMENTS
-    """The most JSON values of a reply."""
+    max_elements: int | None = MAX_REPLY_ELEMENTS
+    """The most JSON values of a reply; None where large parts of replies pass unparsed."""
 
     def __post_init__(self) -> None:
         """Raise TypeError if callers may request a stream that the upstream cannot give."""
@@ -125,56 +132,61 @@ class Exchange:
 
         Raises GatewayError for a provider's error, and for a body that is no reply and tells no usage.
         """
-        upstream, text = self.upstream, trim(body)
-        reply, result = self._read_and_meter(text, context)
-        if result.failure is not None:
-            return result
+        upstream, text, out = self.upstream, trim(body), b""
+        reply, metered, failure = self._read_and_meter(text, context)
+        if failure is not None:
+            return Reply(out, metered, failure)
         try:
             if self.translation is None:
-                result.body = upstream.edit_reply(text, reply, context, result.metered.tokens)
+                out = upstream.edit_reply(text, reply, context, metered.tokens)
             else:
-                usage = ReplyUsage(
-                    result.metered.tokens, result.metered.estimated, upstream.find_usage(reply)
-                )
-                result.body = dumps_lenient(self.translation.translate_reply(reply, context, usage))
+                usage = ReplyUsage(metered.tokens, metered.estimated, upstream.find_usage(reply))
+                out = dumps_lenient(self.translation.translate_reply(reply, context, usage))
         except UndeliverableReply as error:
-            result.failure = error
+            failure = error
         except UpstreamError as error:
-            result.failure = _require_usage(error, upstream.find_usage(reply))
-        return result
+            failure = _require_usage(error, upstream.find_usage(reply))
+        return Reply(out, metered, failure)
 
     def replay_reply(self, body: bytes, context: ReplyContext) -> Reply:
-        """Write a JSON reply as the upstream's stream, as requested, for `feed_reply`.
+        """Write a JSON reply as the upstream's stream, as requested, for `ReplayedStream`.
 
         If the reply is cut short, the result has a failure, too. Raises as `read_reply`.
         """
-        upstream, text = self.upstream, trim(body)
+        upstream, text, out = self.upstream, trim(body), b""
         assert isinstance(upstream, EventUpstream)
-        reply, result = self._read_and_meter(text, context)
+        reply, metered, failure = self._read_and_meter(text, context)
         if upstream.check_reply(reply):
             try:
-                result.body = upstream.replay_reply(text, reply)
+                out = upstream.replay_reply(text, reply)
             except UndeliverableReply as error:
-                result.failure = error
-        return result
+                failure = error
+        return Reply(out, metered, failure)
+
+    def limit_values(self) -> limit_elements:
+        """Limit the JSON values of a reply that is read within the result."""
+        most = MAX_REPLY_BYTES if self.max_elements is None else self.max_elements
+        return limit_elements(most, refuse_reply)
 
     @property
     def most_replayed_bytes(self) -> int:
         """The bytes of the largest JSON reply that is sent as a stream."""
         return MAX_REPLY_BYTES if self.translation is None else MAX_REPLAYED_BYTES
 
-    def _read_and_meter(self, text: bytes, context: ReplyContext) -> tuple[Json, Reply]:
-        """Read a JSON reply; return it with its charge. The caller's body is not written yet."""
+    def _read_and_meter(
+        self, text: bytes, context: ReplyContext
+    ) -> tuple[Json, Metered, GatewayError | None]:
+        """Read a JSON reply; return it with its charge, and why the caller does not get it."""
         upstream, expected = self.upstream, context.expected
         try:
             reply, failure = self._parse(text)
             if failure is not None:
                 failure = _require_usage(failure, upstream.find_usage(reply))
         except UndeliverableReply as error:
-            return {}, _charge_unread(error, context)
+            return {}, _meter_unread(context), error
         if failure is not None:
             report = upstream.read_report(reply, expected)
-            return reply, Reply(b"", meter(report, 0, expected, complete=True), failure)
+            return reply, meter(report, 0, expected, complete=True), failure
         whole = upstream.is_whole(reply)
         report = upstream.read_report(reply, expected)
         metered = meter(report, 0, expected, complete=whole)
@@ -187,7 +199,7 @@ class Exchange:
         # The provider charges for a reply that is cut short, so the caller pays and gets an error.
         if not whole:
             failure = UndeliverableReply("The upstream provider's reply is cut short.")
-        return reply, Reply(b"", metered, failure)
+        return reply, metered, failure
 
     def _parse(self, text: bytes) -> tuple[Json, UpstreamError | None]:
         """Parse a reply. For any other body, return the object that tells its usage, and the failure.
@@ -221,23 +233,85 @@ class Exchange:
         return TranslatedStream(context, reader, self.translation.open_writer(context))
 
 
-def feed_reply(stream: Pipeline, made: Reply) -> Reply:
-    """Feed a reply's events to the caller's stream; return what comes out, with its charge."""
-    out = stream.feed(made.body) + stream.end() if made.body else b""
-    failure, metered = made.failure or stream.failure, made.metered
-    # The provider made the reply and told its usage, so it is charged.
-    if type(failure) is UpstreamError and not metered.unreported:
-        failure = UndeliverableReply(failure.message)
-    if failure is None and stream.complete:
-        metered = stream.measure()
-    return Reply(out, metered, failure)
+class ReplayedStream:
+    """A `Pipeline` for JSON that came in place of events: it is read once it is whole, as if it were events."""
+
+    mid_event: Final = False
+
+    def __init__(self, exchange: Exchange, context: ReplyContext) -> None:
+        self._exchange = exchange
+        self._context = context
+        self._stream = exchange.open_stream(context)
+        self._body = BytesIO()
+        """The reply so far; empty once it was read."""
+        self._metered: Metered | None = None
+        self.failure: GatewayError | None = None
+
+    @property
+    def begun(self) -> bool:
+        return self._stream.begun
+
+    @property
+    def complete(self) -> bool:
+        return self.failure is None and self._stream.complete
+
+    @property
+    def finished(self) -> bool:
+        return self._stream.finished
+
+    @property
+    def delivered(self) -> bool:
+        return self._stream.delivered
+
+    @property
+    def position(self) -> Json | None:
+        return self._stream.position
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._body.tell()
+
+    @property
+    def buffered_elements(self) -> int:
+        return bound_elements(self._body.getvalue())
+
+    def feed(self, data: bytes) -> bytes:
+        """Keep a part of the reply. The stream fails if it is too large."""
+        self._body.write(data)
+        if self._body.tell() > self._exchange.most_replayed_bytes:
+            self._metered, self.failure = refuse_large(self._body.getvalue(), self._context)
+        return b""
+
+    def end(self) -> bytes:
+        """Read the reply; return its events. Raises as `Exchange.read_reply`."""
+        stream = self._stream
+        # Without a copy: joining 40 MiB of pieces would hold the GIL, and so block the loop, for 25 ms.
+        body, self._body = self._body.getvalue(), BytesIO()
+        with self._exchange.limit_values():
+            reply = self._exchange.replay_reply(body, self._context)
+        del body
+        out = stream.feed(reply.body) + stream.end() if reply.body else b""
+        failure, metered = reply.failure or stream.failure, reply.metered
+        # The provider made the reply and told its usage, so it is charged.
+        if type(failure) is UpstreamError and not metered.unreported:
+            failure = UndeliverableReply(failure.message)
+        if failure is None and stream.complete:
+            metered = stream.measure()
+        self._metered, self.failure = metered, failure
+        return out
+
+    def take_last(self) -> bytes:
+        return self._stream.take_last()
+
+    def measure(self) -> Metered:
+        return self._stream.measure() if self._metered is None else self._metered
 
 
-def refuse_large(body: bytes, context: ReplyContext) -> Reply:
-    """Return the failure of a JSON reply that is too large, and its charge. Raises UpstreamError for HTML."""
+def refuse_large(body: bytes, context: ReplyContext) -> tuple[Metered, UndeliverableReply]:
+    """Return the charge for a JSON reply that is too large, and its failure. Raises UpstreamError for HTML."""
     if not looks_like_json(body):  # a page of HTML is free
         raise UpstreamError(_TOO_LARGE)
-    return _charge_unread(UndeliverableReply(_TOO_LARGE), context)
+    return _meter_unread(context), UndeliverableReply(_TOO_LARGE)
 
 
 def _list_errors(text: bytes, reply: object) -> Sequence[object]:
@@ -247,10 +321,9 @@ def _list_errors(text: bytes, reply: object) -> Sequence[object]:
     return read_outer_events(text) if reply is None else ()
 
 
-def _charge_unread(failure: UndeliverableReply, context: ReplyContext) -> Reply:
-    """Return the failure of a body that is not read, charged like a picture, since the provider made it."""
-    metered = meter(Reported(), PICTURE_BYTES, context.expected, complete=False)
-    return Reply(b"", metered, failure)
+def _meter_unread(context: ReplyContext) -> Metered:
+    """Return the charge for a body that is not read, as much as for a picture, since the provider made it."""
+    return meter(Reported(), PICTURE_BYTES, context.expected, complete=False)
 
 
 def _require_usage(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:

@@ -45,8 +45,7 @@ def go_on(steps: str) -> str:
 def leave(steps: str, *, drains: bool, finished: bool) -> str:
     """Let the caller leave after these steps; `finished` is its reply."""
     life = make_life(steps)
-    life.pipeline = cast("Any", SimpleNamespace(finished=finished))
-    leaving = life.leave(drains=drains)
+    leaving = life.leave(drains=drains, finished=finished)
     assert life.caller_gone
     return leaving.name
 

@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.api.completions import Relay
-from gateway.api.lifecycle import ENDINGS, VERDICTS, Ending, Last, Lifecycle, Owed, Phase, Verdict
+from gateway.api.delivery import StreamDelivery
+from gateway.api.lifecycle import ENDINGS, VERDICTS, Ending, Last, Owed, Phase, Verdict
 from gateway.base.errors import GatewayError, LedgerUnavailable, UpstreamError
 from tests.api.lives.life import Report, play_lives
 from tests.api.plain import make_life
@@ -49,21 +50,21 @@ def test_nothing_is_owed_where_nothing_came_and_the_caller_hears_of_a_failure() 
 
 def test_a_life_ends_once() -> None:
     life = make_life("SENT")
-    life.end(Ending.FAILED, head_sent=False)
+    life.end(Ending.FAILED, head_sent=False, delivered=False)
     with pytest.raises(LookupError):
-        life.end(Ending.SHUTDOWN, head_sent=False)
+        life.end(Ending.SHUTDOWN, head_sent=False, delivered=False)
     with pytest.raises(ValueError, match="ENDED"):
         life.advance(Phase.ANSWERED)
 
 
-@each_row(("has_reply", "owed"), [(True, Owed.USAGE), (False, Owed.NOTHING)])
+@each_row(("delivered", "owed"), [(True, Owed.USAGE), (False, Owed.NOTHING)])
 def test_a_reply_that_was_read_is_owed_for_although_a_shutdown_comes(
-    owed: Owed, *, has_reply: bool
+    owed: Owed, *, delivered: bool
 ) -> None:
     """The caller of it has left, and the provider made it."""
     life = make_life("SENT ANSWERED")
-    life.caller_gone, life.has_reply = True, has_reply
-    assert life.end(Ending.SHUTDOWN, head_sent=False).owed is owed
+    life.caller_gone = True
+    assert life.end(Ending.SHUTDOWN, head_sent=False, delivered=delivered).owed is owed
 
 
 REPLY = Verdict("complete", 200, Owed.USAGE, Last.REPLY)
@@ -115,13 +116,19 @@ class Scene:
         """One whose reply has been read."""
         call = make_call()
         request = SimpleNamespace(stream=self.stream)
-        work = SimpleNamespace(call=call, bill=self, request=request, headers={})
-        life = Lifecycle()
-        life.pipeline = cast("Any", SimpleNamespace(mid_event=self.mid_event, position=None))
-        delivery = SimpleNamespace(take_last=self.take_last, measure=dict, complete=False)
-        return Relay(cast("Any", work), cast("Any", self), life, _delivery=cast("Any", delivery))
+        work = SimpleNamespace(call=call, bill=self, request=request, headers={}, keep=None)
+        pipeline = SimpleNamespace(
+            mid_event=self.mid_event,
+            position=None,
+            take_last=self.take_last,
+            measure=dict,
+            complete=False,
+        )
+        none: Any = None
+        delivery = StreamDelivery(none, none, none, none, none, cast("Any", pipeline), False)
+        return Relay(cast("Any", work), cast("Any", self), _delivery=delivery)
 
-    async def take_last(self) -> bytes:
+    def take_last(self) -> bytes:
         return b"last"
 
     async def conclude(self, verdict: Verdict, error: GatewayError | None = None) -> None:

@@ -6,10 +6,18 @@ import pytest
 
 from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens
-from gateway.dialects.exchanges import MAX_REPLY_BYTES, feed_reply, refuse_large
+from gateway.dialects.exchanges import MAX_REPLY_BYTES, ReplayedStream, refuse_large
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.sse import BOM
-from tests.dialects.chat.kit import DONE, INPUT_ESTIMATE, Played, check_stream, dump, make_context
+from tests.dialects.chat.kit import (
+    DONE,
+    INPUT_ESTIMATE,
+    Played,
+    check_stream,
+    dump,
+    make_context,
+    play,
+)
 from tests.support.accumulated import accumulate
 from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
@@ -36,19 +44,12 @@ REPLY = dump(
 
 def replay(body: bytes = REPLY, *, usage: bool = True, n: int = 2) -> Played:
     """Read a reply as the events of a stream."""
-    exchange, context = EXCHANGES["chat"]["chat"], make_context(usage=usage, n=n)
-    stream = exchange.open_stream(context)
+    stream = ReplayedStream(EXCHANGES["chat"]["chat"], make_context(usage=usage, n=n))
     try:
-        made = feed_reply(stream, exchange.replay_reply(body, context))
+        return play(stream, [body])
     except UpstreamError as error:
         metered = stream.measure()
         return Played(b"", False, error.message, metered.tokens, metered.estimated, False)
-    metered, complete = made.metered, made.failure is None and stream.complete
-    out = made.body + (stream.take_last() if complete else b"")
-    failure = made.failure.message if made.failure else None
-    return Played(
-        out, complete, failure, metered.tokens, metered.estimated, delivered=stream.delivered
-    )
 
 
 @each_row("usage", [False, True])
@@ -90,9 +91,9 @@ def test_a_reply_without_usage_is_estimated() -> None:
 
 
 def test_a_reply_too_large_to_deliver_is_owed_unless_it_is_a_page() -> None:
-    made = refuse_large(b' \n{"a":"xxx', make_context())
-    assert type(made.failure) is UndeliverableReply
-    assert made.metered.tokens == Tokens(INPUT_ESTIMATE, output=1600)
+    metered, failure = refuse_large(b' \n{"a":"xxx', make_context())
+    assert type(failure) is UndeliverableReply
+    assert metered.tokens == Tokens(INPUT_ESTIMATE, output=1600)
     with pytest.raises(UpstreamError) as raised:
         refuse_large(b"\n<!DOCTYPE html>", make_context())
     assert type(raised.value) is UpstreamError

@@ -112,7 +112,7 @@ class Recall:
     async def _read_asking(self, call: KeyedCall, data: bytes) -> tuple[CompletionRequest, int]:
         """Read the request to compact a conversation. Return it with the number of kept items in it."""
         write = partial(write_asking, data)
-        if is_large(len(data), 0):
+        if is_large(len(data)):
             count_body(call, len(data))
             asking = await run_large(call, write)
         else:
@@ -186,14 +186,14 @@ class Recall:
         def write() -> bytes:
             return texts.write_full(body, texts.make_texts(inputs))
 
-        full = await run_large(call, write) if is_large(kept_bytes, 0) else write()
+        full = await run_large(call, write) if is_large(kept_bytes) else write()
         return await parse(call, self.caller, full)
 
     async def _keep(
         self, call: KeyedCall, request: CompletionRequest, inputs: list[Text | Json], last: bytes
     ) -> None:
         keep = partial(texts.maybe_keep, inputs, last)
-        is_long = request.is_large or is_large(request.size + len(last), 0)
+        is_long = request.is_large or is_large(request.size + len(last))
         kept = await run_large(call, keep) if is_long else keep()
         if kept is not None and self.shelves.settings.is_on:
             self.shelves.keep(call.key.account.id, kept, asyncio.get_running_loop().time())
@@ -225,7 +225,7 @@ class Recall:
         kept, query = self._find(http, call), {name: http.query.getall(name) for name in http.query}
         size = sum(len(one.data) for one in kept.inputs)
         write = partial(texts.write_inputs, kept, query)
-        return _reply(await run_large(call, write) if is_large(size, 0) else write())
+        return _reply(await run_large(call, write) if is_large(size) else write())
 
     def _find(self, http: web.Request, call: KeyedCall) -> Kept:
         """Find the response of a path. Raises NotFound."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from gateway.base.money import Tokens
-from gateway.dialects.exchanges import MAX_REPLY_BYTES, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
@@ -17,7 +17,7 @@ from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import EventReader
 from gateway.dialects.wire.records import Json, ReplyContext, Target
 
-join_large: Final = partial(Exchange, max_elements=MAX_REPLY_BYTES)
+join_large: Final = partial(Exchange, max_elements=None)
 """Makes an `Exchange` whose replies have large parts that are not parsed, so only their bytes are limited."""
 
 

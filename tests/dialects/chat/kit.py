@@ -15,7 +15,7 @@ from typing import Any, Final
 from gateway.base.money import NONE, Tokens
 from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.chat.stream import ChatStream
-from gateway.dialects.exchanges import Exchange, feed_reply
+from gateway.dialects.exchanges import Exchange, ReplayedStream
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Reply, ReplyContext
 from tests.support.chat import check_chunks
@@ -124,7 +124,10 @@ def read_whole(exchange: Exchange, body: bytes, context: ReplyContext, *, stream
     """Read a JSON reply as a delivery does, for a caller of JSON or of a stream."""
     if not stream:
         return exchange.read_reply(body, context)
-    return feed_reply(exchange.open_stream(context), exchange.replay_reply(body, context))
+    replayed = ReplayedStream(exchange, context)
+    assert replayed.feed(body) == b""
+    out = replayed.end()
+    return Reply(out, replayed.measure(), replayed.failure)
 
 
 def each_byte(data: bytes) -> Iterator[bytes]:

@@ -10,10 +10,11 @@ from gateway.base.errors import UndeliverableReply, UpstreamError
 from gateway.base.money import Tokens
 from gateway.base.prices import UNSAID, BillTerms
 from gateway.base.usage import Expected, UsageLimits
-from gateway.dialects.exchanges import feed_reply
+from gateway.dialects.exchanges import ReplayedStream
 from gateway.extras.responses.replay import replay_response
 from gateway.extras.responses.stream import read_responses_usage
 from gateway.extras.responses.upstream import ResponsesUpstream
+from tests.dialects.chat.kit import play
 from tests.extras.responses.kit import (
     TAG,
     USAGE,
@@ -68,11 +69,9 @@ def test_a_response_without_an_end_has_none_as_a_stream() -> None:
 
 def test_a_caller_of_a_stream_gets_one() -> None:
     response = make_response(message("Hi"), usage=USAGE)
-    context = make_context()
-    stream = EXCHANGE.open_stream(context)
-    made = feed_reply(stream, EXCHANGE.replay_reply(json.dumps(response).encode(), context))
-    assert (stream.complete, made.metered.tokens) == (True, Tokens(9, output=3))
-    events = read_events(made.body + stream.take_last())
+    played = play(ReplayedStream(EXCHANGE, make_context()), [json.dumps(response).encode()])
+    assert (played.complete, played.tokens) == (True, Tokens(9, output=3))
+    events = read_events(played.out)
     assert events[-1]["response"]["model"] == "our/model"
 
 
