@@ -21,7 +21,7 @@ from typing import Final, assert_never
 from gateway.api.front import KeyedCall
 from gateway.api.lifecycle import Owed, Verdict
 from gateway.base import usage
-from gateway.base.errors import BadRequest, BudgetSpent, GatewayError, InternalError
+from gateway.base.errors import BadRequest, BudgetSpent, GatewayError
 from gateway.base.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
 from gateway.base.prices import AppliedPrice, BillOptions
 from gateway.config.records import Model
@@ -122,25 +122,20 @@ class Bill:
             self._expected = charge
             self._call.gateway.ledger.raise_hold(self._hold, charge.cost_nano)
 
-    def settle(
-        self, verdict: Verdict, error: GatewayError | None, metered: usage.Metered | None
-    ) -> Awaitable[None] | None:
+    def settle(self, verdict: Verdict, metered: usage.Metered | None) -> Awaitable[None] | None:
         """Queue the charge that the verdict asks for; return None if there is none to wait for.
 
-        The result is done once the charge is committed. `error` gives the status if the verdict has none,
-        `metered` is what was used, as far as a provider answered.
+        The result is done once the charge is committed. `metered` is what was used, as far as a provider
+        answered.
         """
         call, admission = self._call, self._hold.admission
         ledger, ended_ms = call.gateway.ledger, call.gateway.ledger.clock()
-        status = verdict.status
-        if status is None:
-            status = InternalError.status if error is None else error.status
         charge, provider_cost_nano = self._find_charge(verdict, metered, ended_ms)
         settlement = Settlement(
             outcome=verdict.outcome,
             provider=call.provider,
             attempts=self.attempts,
-            status=status,
+            status=verdict.status,
             tokens=charge.metered.tokens,
             tool_calls=charge.metered.tool_calls,
             price=charge.applied,
@@ -153,11 +148,11 @@ class Bill:
             provider_cost_nano=provider_cost_nano,
             reported_cost_nano=charge.metered.reported_cost_nano,
         )
+        settled = ledger.settle(self._hold, settlement)
         # The ledger keeps the first settlement only, so the log line must show that one.
         if call.settlement is None:
             call.settlement = settlement
             call.rates.correct_tokens(admission.expected_tokens, settlement.tokens.total)
-        settled = ledger.settle(self._hold, settlement)
         # Voids are not waited for: no byte of the reply depends on their commit.
         return None if verdict.owed is Owed.NOTHING else settled
 

@@ -13,8 +13,8 @@ pays for it. The end of a complete reply, in order:
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from asyncio import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +27,7 @@ from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, parse, read_body
 from gateway.api.delivery import Delivery, JsonDelivery, StreamDelivery
 from gateway.api.front import KeyedCall
+from gateway.api.lifecycle import CallerLeft
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamReply, StreamSink, drain
 from gateway.base.errors import (
     STOPPED,
@@ -83,10 +84,6 @@ USAGE_SECONDS: Final = 2.0
 with their report no estimate is needed."""
 
 
-class CallerLeft(Exception):
-    """The caller is gone and the upstream is not read on. The provider is not to blame."""
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Relay:
     """Serves one completion. It is `Timed`: the ticker calls it while it is in flight."""
@@ -112,37 +109,25 @@ class Relay:
         try:
             await self._completion.bill.confirm()
             self.life.confirmed = True
-            ending, error = await self._read_upstream()
-            await self.conclude(self._end(ending), error)
-        # The loop ends, so an await here may never return: the charge is queued and not waited for.
-        except asyncio.CancelledError:
-            is_over = self.life.phase is lifecycle.Phase.ENDED
-            self.conclude_at_once(None if is_over else self._end(lifecycle.Ending.SHUTDOWN))
-            raise
+            error = await self._read_upstream()
+            await self.conclude(self._judge(error), error)
         except GatewayError:
-            raise
-        except Exception:
-            # Settled before the error goes on: a request without a settlement would hold its money until
-            # the next start. A second settlement changes nothing.
-            _ = self._completion.bill.settle(lifecycle.UNCONCLUDED, None, None)
-            if not self._sink.opened:
+            raise  # it becomes a status
+        except BaseException as fault:
+            self._conclude_at_once(fault)
+            if not (self._sink.opened and isinstance(fault, Exception)):
                 raise
-            log.exception("%s: the stream could not be ended", self._completion.call.request_id)
-            self._sink.abort()
         finally:
             ticker.remove(self)
             # No comment or event may be sent after an error reply has been chosen.
             self._sink.close()
 
-    async def _read_upstream(self) -> tuple[lifecycle.Ending, GatewayError | None]:
-        """Try the routes and pass on the reply of the first that works."""
+    async def _read_upstream(self) -> Exception | None:
+        """Try the routes and pass on the reply of the first that works; return what ended it early."""
         completion, error = self._completion, None
         try:
             await try_routes(completion.routes, self._try, completion.call.note_failure)
-        except CallerLeft as left:
-            drop_frames(left)
-            return lifecycle.Ending.ABANDONED, None
-        except GatewayError as failure:
+        except (GatewayError, CallerLeft) as failure:
             error = failure
         except Exception:
             log.exception("%s: the relay failed", completion.call.request_id)
@@ -157,7 +142,7 @@ class Relay:
             error = failure
         if error is not None:
             drop_frames(error)  # this frame holds the error: a cycle
-        return lifecycle.find_ending(error), error
+        return error
 
     async def _try(self, route: Route) -> None:
         """Send the request by one route and pass on the reply. Raises CallerLeft, or what ended it."""
@@ -258,13 +243,14 @@ class Relay:
             case leaving:
                 assert_never(leaving)
 
-    def _end(self, ending: lifecycle.Ending) -> lifecycle.Verdict:
+    def _judge(self, error: Exception | None) -> lifecycle.Verdict:
+        """End the life; return the verdict on it. `error` is what ended it early."""
         # The caller may have left since the last tick. Then it must be recorded as gone, and it pays by
         # the other half of the table.
         if self._sink.lost:
             self._leave()
         delivered = self._delivery is not None and self._delivery.delivered
-        return self.life.end(ending, head_sent=self._sink.opened, delivered=delivered)
+        return self.life.end(error, head_sent=self._sink.opened, delivered=delivered)
 
     @property
     def _pipeline(self) -> Pipeline | None:
@@ -276,7 +262,7 @@ class Relay:
         """An event is half sent, so nothing may be sent after it."""
         return self._pipeline is not None and self._pipeline.mid_event
 
-    async def conclude(self, verdict: lifecycle.Verdict, error: GatewayError | None) -> None:
+    async def conclude(self, verdict: lifecycle.Verdict, error: Exception | None) -> None:
         """Charge what is owed and wait for the commit, then send the last bytes.
 
         Raises the error of a failure where no head was sent: it becomes a status.
@@ -285,7 +271,7 @@ class Relay:
         # The time is part of the charge's row, so it is taken before the row is queued.
         if verdict.last is lifecycle.Last.REPLY:
             completion.bill.note_first_byte()
-        settled = completion.bill.settle(verdict, error, self._measure(verdict))
+        settled = completion.bill.settle(verdict, self._measure(verdict))
         if settled is not None and verdict.last is not lifecycle.Last.NOTHING:
             try:
                 await settled
@@ -305,7 +291,7 @@ class Relay:
                 # it.
                 self._sink.end(await self._take_last(delivery))
             case lifecycle.Last.ERROR:
-                assert error is not None
+                assert isinstance(error, GatewayError)
                 self._send_error(error)
             case lifecycle.Last.NOTHING:
                 self._sink.abort()
@@ -330,16 +316,29 @@ class Relay:
         is_free = verdict.owed is lifecycle.Owed.NOTHING
         return None if is_free or self._delivery is None else self._delivery.measure()
 
-    def conclude_at_once(self, verdict: lifecycle.Verdict | None) -> None:
-        """Conclude in a task that is cancelled: nothing is awaited, so the charge is only queued.
+    def _conclude_at_once(self, fault: BaseException) -> None:
+        """Conclude in a task that is cancelled, or after a fault of our own. A charge is only queued.
 
-        `verdict` is None if the settlement is queued already.
+        Nothing is awaited: the loop ends, so an await may never return.
         """
-        error, sink = Overloaded(STOPPED), self._sink
-        if verdict is not None:
-            _ = self._completion.bill.settle(verdict, error, self._measure(verdict))
-        if sink.opened and not sink.lost and not self._is_mid_event:
-            sink.send(self._render(error))
+        completion, sink, is_stopped = (
+            self._completion,
+            self._sink,
+            isinstance(fault, CancelledError),
+        )
+        # A request without a settlement would hold its money until the next start.
+        if completion.call.settlement is None:
+            is_known = is_stopped and self.life.phase is not lifecycle.Phase.ENDED
+            verdict = self._judge(Overloaded(STOPPED)) if is_known else lifecycle.UNCONCLUDED
+            _ = completion.bill.settle(verdict, self._measure(verdict))
+        if not sink.opened:
+            return
+        if not is_stopped:
+            request_id = completion.call.request_id
+            log.error("%s: the stream could not be ended", request_id, exc_info=fault)
+            sink.abort()
+        elif not (sink.lost or self._is_mid_event):
+            sink.send(self._render(Overloaded(STOPPED)))
 
     def _send_error(self, error: GatewayError) -> None:
         """Send one error event, or cut a half-sent one; raise the error where no head was sent."""

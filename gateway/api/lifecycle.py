@@ -88,8 +88,7 @@ class Verdict:
     """How a completion is recorded, what it costs, and what its caller gets last."""
 
     outcome: Outcome
-    status: int | None
-    """None stands for the error's status."""
+    status: int
     owed: Owed
     last: Last
 
@@ -154,7 +153,13 @@ UNCONCLUDED: Final = Verdict("internal_error", 500, Owed.NOTHING, Last.ERROR)
 """The verdict if the conclusion itself fails and the usage is unknown. It voids the request, unless a
 settlement was queued before."""
 
+
+class CallerLeft(Exception):
+    """The caller is gone and the upstream is not read on. The provider is not to blame."""
+
+
 _ENDED_BY: Final = (
+    (CallerLeft, Ending.ABANDONED),
     (errors.UpstreamTimeout, Ending.TIMED_OUT),
     (errors.UndeliverableReply, Ending.UNDELIVERABLE),
     (errors.UpstreamError, Ending.FAILED),
@@ -176,7 +181,7 @@ _STEPS: Final[dict[Phase, frozenset[Phase]]] = {
 }
 
 
-def find_ending(error: errors.GatewayError | None) -> Ending:
+def find_ending(error: Exception | None) -> Ending:
     """Return the ending that an error stands for. Without an error the reply is complete."""
     if error is None:
         return Ending.COMPLETE
@@ -192,12 +197,12 @@ def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
 
 
 @cache
-def judge(case: Case, head_sent: bool) -> Verdict:
+def judge(case: Case, head_sent: bool, error_status: int) -> Verdict:
     """Return the verdict on a case. Cached, as cases are few. Raises LookupError for an impossible one."""
     ending, caller_gone, *_ = case
     owed, last = VERDICTS[case]
-    status = 200 if head_sent or ending is Ending.COMPLETE else None
     if not caller_gone:
+        status = 200 if head_sent or ending is Ending.COMPLETE else error_status
         return Verdict(OUTCOMES[ending], status, owed, last)
     return Verdict("caller_left", 200 if head_sent else CALLER_GONE_STATUS, owed, last)
 
@@ -238,12 +243,14 @@ class Lifecycle(Life):
             return Leaving.READ_ON
         return Leaving.READ_USAGE if finished else Leaving.STOP  # providers send the usage next
 
-    def end(self, ending: Ending, *, head_sent: bool, delivered: bool) -> Verdict:
+    def end(self, error: Exception | None, *, head_sent: bool, delivered: bool) -> Verdict:
         """End the life, once. Raises LookupError for an ending that cannot happen here.
 
-        `head_sent`: the 200 and the headers of a stream went out, so the status is decided.
+        `error` ended it; without one the reply is complete. `head_sent`: the 200 and the headers of a stream
+        went out, so the status is decided.
         """
-        self.ended_as = (ending, self.caller_gone, self.phase, delivered)
-        verdict = judge(self.ended_as, head_sent)
+        self.ended_as = (find_ending(error), self.caller_gone, self.phase, delivered)
+        status = error.status if isinstance(error, errors.GatewayError) else 0
+        verdict = judge(self.ended_as, head_sent, status)
         self.phase = Phase.ENDED
         return verdict

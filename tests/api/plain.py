@@ -61,7 +61,9 @@ def find_problem(name: str, allowed: list[str]) -> str:
 
 
 def find_ending(error: str) -> str:
-    """Find the ending that an error of the gateway's own is."""
+    """Find the ending that an error is."""
+    if error == "CallerLeft":
+        return lifecycle.find_ending(lifecycle.CallerLeft()).name
     kind: type[errors.GatewayError] = getattr(errors, error)
     return lifecycle.find_ending(kind() if kind is errors.LedgerUnavailable else kind("M")).name
 

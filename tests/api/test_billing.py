@@ -54,13 +54,13 @@ INPUT: Final = 10
 
 def charge(bill: Bill, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
     """Settle what was used."""
-    settled = bill.settle(Verdict(outcome, status, Owed.USAGE, Last.REPLY), None, metered)
+    settled = bill.settle(Verdict(outcome, status, Owed.USAGE, Last.REPLY), metered)
     assert settled is not None
     return settled
 
 
 def void(bill: Bill, outcome: Outcome, status: int) -> None:
-    assert bill.settle(Verdict(outcome, status, Owed.NOTHING, Last.ERROR), None, None) is None
+    assert bill.settle(Verdict(outcome, status, Owed.NOTHING, Last.ERROR), None) is None
 
 
 FULL: Final = INPUT + MAX_OUTPUT
@@ -117,7 +117,7 @@ async def test_who_leaves_pays_what_was_expected_however_much_was_held(desk: Des
     bill = desk.take()
     assert desk.held_nano == FULL
     left = Verdict("caller_left", 200, Owed.EXPECTED, Last.NOTHING)
-    settled = bill.settle(left, None, None)
+    settled = bill.settle(left, None)
     assert settled is not None
     await settled
     assert desk.key.account.balance_nano == CREDIT_NANO - INPUT - HOLD_OUTPUT

@@ -16,8 +16,10 @@ import pytest
 
 from gateway.api.completions import Relay
 from gateway.api.delivery import StreamDelivery
+from gateway.api.front import Call
 from gateway.api.lifecycle import ENDINGS, VERDICTS, Ending, Last, Owed, Phase, Verdict
-from gateway.base.errors import GatewayError, LedgerUnavailable, UpstreamError
+from gateway.base.deadlines import Clock
+from gateway.base.errors import STOPPED, GatewayError, LedgerUnavailable, Overloaded, UpstreamError
 from tests.api.lives.life import Report, play_lives
 from tests.api.plain import make_life
 from tests.support.records import make_call
@@ -48,11 +50,15 @@ def test_nothing_is_owed_where_nothing_came_and_the_caller_hears_of_a_failure() 
             assert last is (Last.REPLY if ending is Ending.COMPLETE else Last.ERROR)
 
 
+FAILED: Final = UpstreamError("It broke off.")
+STOP: Final = Overloaded(STOPPED)
+
+
 def test_a_life_ends_once() -> None:
     life = make_life("SENT")
-    life.end(Ending.FAILED, head_sent=False, delivered=False)
+    life.end(FAILED, head_sent=False, delivered=False)
     with pytest.raises(LookupError):
-        life.end(Ending.SHUTDOWN, head_sent=False, delivered=False)
+        life.end(STOP, head_sent=False, delivered=False)
     with pytest.raises(ValueError, match="ENDED"):
         life.advance(Phase.ANSWERED)
 
@@ -64,14 +70,13 @@ def test_a_reply_that_was_read_is_owed_for_although_a_shutdown_comes(
     """The caller of it has left, and the provider made it."""
     life = make_life("SENT ANSWERED")
     life.caller_gone = True
-    assert life.end(Ending.SHUTDOWN, head_sent=False, delivered=delivered).owed is owed
+    assert life.end(STOP, head_sent=False, delivered=delivered).owed is owed
 
 
 REPLY = Verdict("complete", 200, Owed.USAGE, Last.REPLY)
-BROKEN = Verdict("upstream_error", None, Owed.USAGE, Last.ERROR)
-REFUSED = Verdict("upstream_error", None, Owed.NOTHING, Last.ERROR)
+BROKEN = Verdict("upstream_error", 502, Owed.USAGE, Last.ERROR)
+REFUSED = Verdict("upstream_error", 502, Owed.NOTHING, Last.ERROR)
 LEFT = Verdict("caller_left", 200, Owed.EXPECTED, Last.NOTHING)
-FAILED = UpstreamError("It broke off.")
 
 
 @dataclass
@@ -86,13 +91,12 @@ class Scene:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     done: list[Any] = field(default_factory=list)
+    call: Call = field(default_factory=make_call)
 
-    def settle(
-        self, verdict: Verdict, error: GatewayError | None, metered: object
-    ) -> Awaitable[None] | None:
+    def settle(self, verdict: Verdict, metered: object) -> Awaitable[None] | None:
         assert (metered is None) == (verdict.owed is Owed.NOTHING)
-        status = verdict.status or (500 if error is None else error.status)
-        self.done.append((verdict.owed, verdict.outcome, status))
+        self.done.append((verdict.owed, verdict.outcome, verdict.status))
+        self.call.settlement = cast("Any", verdict)
         return None if verdict.owed is Owed.NOTHING else self.commit
 
     def note_first_byte(self) -> None:
@@ -114,7 +118,7 @@ class Scene:
     @property
     def relay(self) -> Relay:
         """One whose reply has been read."""
-        call = make_call()
+        call = self.call
         request = SimpleNamespace(stream=self.stream)
         work = SimpleNamespace(call=call, bill=self, request=request, headers={}, keep=None)
         pipeline = SimpleNamespace(
@@ -123,10 +127,15 @@ class Scene:
             take_last=self.take_last,
             measure=dict,
             complete=False,
+            delivered=True,
+            finished=False,
         )
         none: Any = None
         delivery = StreamDelivery(none, none, none, none, none, cast("Any", pipeline), False)
-        return Relay(cast("Any", work), cast("Any", self), _delivery=delivery)
+        gateway: Any = SimpleNamespace(ticker=SimpleNamespace(clock=Clock()))
+        call.gateway = gateway
+        life = make_life("SENT ANSWERED STREAMING" if self.opened else "SENT ANSWERED")
+        return Relay(cast("Any", work), cast("Any", self), life, _delivery=delivery)
 
     def take_last(self) -> bytes:
         return b"last"
@@ -178,23 +187,36 @@ async def test_a_conclusion(
 
 
 @each_row(
-    ("opened", "lost", "mid_event"),
-    [(True, False, False), (False, False, False), (True, True, False), (True, False, True)],
+    ("opened", "lost", "mid_event", "outcome"),
+    [
+        (True, False, False, (Owed.USAGE, "shutdown", 200)),
+        (False, False, False, (Owed.NOTHING, "shutdown", 503)),
+        (True, True, False, (Owed.USAGE, "caller_left", 200)),
+        (True, False, True, (Owed.USAGE, "shutdown", 200)),
+    ],
 )
 async def test_a_cancelled_task_queues_the_charge_and_waits_for_nothing(
-    *, opened: bool, lost: bool, mid_event: bool
+    outcome: object, *, opened: bool, lost: bool, mid_event: bool
 ) -> None:
     scene = Scene(opened=opened, lost=lost, mid_event=mid_event)
-    scene.relay.conclude_at_once(Verdict("shutdown", 200, Owed.USAGE, Last.ERROR))
+    scene.relay._conclude_at_once(asyncio.CancelledError())
     told = [("send", True)] if opened and not lost and not mid_event else []
-    assert scene.done == [(Owed.USAGE, "shutdown", 200), *told]
+    assert [one for one in scene.done if one != "abort"] == [outcome, *told]
 
 
 async def test_a_settlement_that_was_queued_is_not_queued_again() -> None:
     scene = Scene()
-    scene.relay.conclude_at_once(None)
+    scene.call.settlement = cast("Any", "the first one")
+    scene.relay._conclude_at_once(asyncio.CancelledError())
     assert scene.done == [("send", True)]
     assert not scene.commit.done()
+
+
+@each_row("opened", [True, False])
+async def test_a_fault_in_the_conclusion_costs_nothing_and_cuts_a_stream(*, opened: bool) -> None:
+    scene = Scene(opened=opened)
+    scene.relay._conclude_at_once(KeyError("a bug"))
+    assert scene.done == [(Owed.NOTHING, "internal_error", 500), *["abort"] * opened]
 
 
 LIVES = 60

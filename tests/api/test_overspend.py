@@ -156,7 +156,7 @@ class World:
         one = self.in_flight.pop(self.dice.randrange(len(self.in_flight)))
         most = count_output(one.request, one.model)
         tokens = Tokens(one.input_tokens, output=self.dice.randrange(1, most + 1))
-        _ = one.bill.settle(COMPLETE, None, Metered(tokens, estimated=False))
+        _ = one.bill.settle(COMPLETE, Metered(tokens, estimated=False))
         assert one.call.settlement is not None
         cost_nano = one.call.settlement.cost_nano
         self.beyond_nano += max(cost_nano - one.covered_nano, 0)
@@ -272,7 +272,7 @@ def play_crowd(
     metered = Metered(tokens, False, payload.options.tool_calls)
     most_nano = compute_cost_nano(tokens, model.prices.base, metered.tool_calls)
     for bill in bills:
-        _ = bill.settle(COMPLETE, None, metered)
+        _ = bill.settle(COMPLETE, metered)
     assert world.ledger.account.balance_nano > -most_nano, (len(bills), most_nano)
     return len(bills)
 
