@@ -16,7 +16,7 @@ import pytest
 
 from gateway.api.admission import find_similar
 from gateway.api.paths import clean_path
-from gateway.base.errors import InsufficientBalance, UndeliverableReply, UpstreamError
+from gateway.base.errors import NoFunds, UndeliverableReply, UpstreamError
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.translate.first_choice import Call
 from gateway.dialects.translate.roots import shape_root
@@ -112,7 +112,7 @@ def spend(nano: int) -> None:
 LIMITS: Final[list[tuple[int, Callable[[int], None], type[Exception]]]] = [
     (16 << 10, read_chunk_line, BadResponse),
     (8 << 20, collect_reasoning, UndeliverableReply),
-    (8 * 10**18 - 1, spend, InsufficientBalance),
+    (8 * 10**18 - 1, spend, NoFunds),
     (8, judge_call, AssertionError),
     (8, shape_nested, AssertionError),
     (256, combine_roots, AssertionError),

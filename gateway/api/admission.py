@@ -17,7 +17,7 @@ from multidict import MultiMapping
 from gateway.api.billing import Bill, open_bill
 from gateway.api.bodies import run_large
 from gateway.api.front import KeyedCall
-from gateway.api.keys import catch_up, check_balance, check_standing
+from gateway.api.keys import catch_up, check_standing
 from gateway.api.state import Gateway
 from gateway.base import errors, usage
 from gateway.config.records import Model
@@ -109,8 +109,7 @@ async def admit(http: web.Request, call: KeyedCall, request: CompletionRequest) 
     call.provider = routes[0].provider.name
     # The key is checked again: the body may have taken minutes to arrive.
     now_ms = gateway.ledger.clock() if call.waited_seconds else call.started_ms
-    key = check_standing(call.key, now_ms)
-    check_balance(call, key, now_ms)
+    check_standing(call.key, now_ms)
     bill = open_bill(call, request, model, first.context.expected)
     return Completion(call, request, model, routes, first, http.headers, bill)
 

@@ -19,15 +19,16 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from gateway.api.front import KeyedCall
+from gateway.api.keys import refuse_funds
 from gateway.api.lifecycle import Owed, Verdict
 from gateway.base import usage
-from gateway.base.errors import BadRequest, BudgetSpent, GatewayError
+from gateway.base.errors import BadRequest, GatewayError, NoFunds
 from gateway.base.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
 from gateway.base.prices import AppliedPrice, BillOptions
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest
 from gateway.ledger.base import Admission, Hold, Settlement
-from gateway.ledger.budget_records import Budget, refuse_spent
+from gateway.ledger.budget_records import Budget
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.records import MAX_INTEGER
 
@@ -77,12 +78,11 @@ def open_bill(
 
 
 def _undo(call: KeyedCall, admission: Admission, error: Exception, budget: Budget | None) -> None:
-    """Undo the counts of a request that got no hold. Raises BudgetSpent with the currency's name."""
+    """Undo the counts of a request that got no hold. Raises the refusal that NoFunds stands for."""
     call.rates.correct_tokens(admission.expected_tokens, 0)
     call.balance_nano = None
-    if isinstance(error, BudgetSpent) and budget is not None:
-        # The ledger stores numbers and does not know the currency for the message.
-        raise refuse_spent(budget, call.gateway.config.billing.currency) from None
+    if isinstance(error, NoFunds):
+        raise refuse_funds(error.lack, call.key, budget, call.gateway.config) from None
 
 
 @dataclass(slots=True, eq=False, repr=False)

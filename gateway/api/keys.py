@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Final, cast
+from typing import Final, assert_never, cast
 
 from aiohttp import hdrs, web
 
@@ -18,8 +18,11 @@ from gateway.base.errors import (
     RESTARTING,
     AccountSuspended,
     BadRequest,
+    BalanceHeld,
+    GatewayError,
     InsufficientBalance,
     InvalidKey,
+    Lack,
     LedgerUnavailable,
     Overloaded,
     RateLimited,
@@ -29,9 +32,10 @@ from gateway.base.times import format_moment
 from gateway.config.records import Config
 from gateway.extension import tell_next_step
 from gateway.ledger.base import Key
-from gateway.ledger.budget_records import refuse_spent
+from gateway.ledger.budget_records import Budget
 from gateway.ledger.key_records import EndedKey
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.memory import MOST_SPENT_NANO
 
 REFRESH_SECONDS: Final = 1.0
 """How long a refusal waits for the latest changes: a ledger that hangs must not delay it."""
@@ -180,28 +184,53 @@ def check_standing(key: Key | None, now_ms: int) -> Key:
 def check_balance(call: Call, key: Key, now_ms: int) -> None:
     """Raise InsufficientBalance when the account's balance, the key's cap or budget is used up."""
     cap_nano, budget = key.terms.cap_nano, key.budget
-    is_capped = cap_nano is not None and key.spent_nano >= cap_nano
-    is_spent = budget is not None and budget.is_spent(now_ms)
-    if key.account.balance_nano <= 0 or is_capped or is_spent:
-        raise _refuse_balance(call.gateway.config, key)
-
-
-def _refuse_balance(config: Config, key: Key) -> InsufficientBalance:
-    """Make the refusal of a key without money left; it names the first limit that is used up."""
-    currency, url = config.billing.currency, config.server.public_url
-    cap_nano = key.terms.cap_nano
+    lack: Lack | None = None
     if key.account.balance_nano <= 0:
-        return InsufficientBalance(
-            f"The balance is {format_amount(key.account.balance_nano)} {currency}."
-            f" {tell_next_step('top_up', url)}"
-        )
-    if cap_nano is not None and key.spent_nano >= cap_nano:
-        return InsufficientBalance(
-            f"This key has spent {format_amount(key.spent_nano)} {currency} and may spend"
-            f" {format_amount(cap_nano)} {currency}. {tell_next_step('raise_cap', url)}"
-        )
-    assert key.budget is not None
-    return refuse_spent(key.budget, currency)
+        lack = "balance"
+    elif cap_nano is not None and key.spent_nano >= cap_nano:
+        lack = "cap"
+    elif budget is not None and budget.is_spent(now_ms):
+        lack = "budget"
+    if lack is not None:
+        raise refuse_funds(lack, key, budget, call.gateway.config)
+
+
+def refuse_funds(lack: Lack, key: Key, budget: Budget | None, config: Config) -> GatewayError:
+    """Make the refusal of a key without money left. `budget` is the key's, or was at the hold."""
+    currency, url, title = config.billing.currency, config.server.public_url, ""
+    if budget is not None:
+        title = "this key's budget" if budget.name is None else f"the budget '{budget.name}'"
+    held = "is held by requests in flight. Try again when one has finished"
+    match lack:
+        case "balance":
+            balance = format_amount(key.account.balance_nano)
+            words = f"The balance is {balance} {currency}. {tell_next_step('top_up', url)}"
+        case "cap":
+            spent, cap = (
+                format_amount(key.spent_nano),
+                format_amount(key.terms.cap_nano or MOST_SPENT_NANO),
+            )
+            words = f"This key has spent {spent} {currency} and may spend {cap} {currency}. {tell_next_step('raise_cap', url)}"
+        case "budget":
+            assert budget is not None
+            words = _tell_spent(budget, title, currency)
+        case "balance held":
+            return BalanceHeld(f"The account's whole balance {held}, or top up.")
+        case "cap held":
+            return BalanceHeld(f"The rest of this key's spending cap {held}.")
+        case "budget held":
+            return BalanceHeld(f"The rest of {title} {held}.")
+        case _:
+            assert_never(lack)
+    return InsufficientBalance(words)
+
+
+def _tell_spent(budget: Budget, title: str, currency: str) -> str:
+    amount, period = format_amount(budget.allowance.amount_nano), budget.allowance.period
+    return (
+        f"{title[0].upper()}{title[1:]} of {amount} {currency} a {period} is spent."
+        f" It resets at {format_moment(budget.spending.span.ends_ms)} UTC. Raise it or use another key."
+    )
 
 
 LOOKUP_SECONDS: Final = 1.0

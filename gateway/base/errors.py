@@ -190,10 +190,6 @@ class InsufficientBalance(AccountError):
     chat_type = chat_code = "insufficient_quota"
 
 
-class BudgetSpent(InsufficientBalance):
-    """The key's budget is spent until its next period."""
-
-
 class AccountSuspended(AccountError):
     chat_code = "account_suspended"
 
@@ -228,6 +224,18 @@ class RateLimited(AccountError):
 
 class BalanceHeld(RateLimited):
     """The balance is positive, but requests in flight hold all of it."""
+
+
+Lack = Literal["balance", "cap", "budget", "balance held", "cap held", "budget held"]
+"""The limit that is used up: spent, or held by requests in flight."""
+
+
+class NoFunds(InsufficientBalance):
+    """The ledger's refusal. `api.keys.refuse_funds` says it in words, with amounts and their currency."""
+
+    def __init__(self, lack: Lack) -> None:
+        super().__init__(lack)
+        self.lack: Lack = lack
 
 
 Blame = Literal["nobody", "model", "reply", "provider"]

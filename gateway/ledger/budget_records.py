@@ -15,9 +15,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final, Literal, assert_never
 
-from gateway.base.errors import BudgetSpent
-from gateway.base.money import format_amount
-from gateway.base.times import DAY_MS, format_moment
+from gateway.base.times import DAY_MS
 
 Period = Literal["day", "week", "month"]
 
@@ -119,10 +117,6 @@ class Budget:
     held_nano: int = 0
     unheld_nano: int = 0
 
-    @property
-    def title(self) -> str:
-        return "this key's budget" if self.name is None else f"the budget '{self.name}'"
-
     def find_spent_nano(self, now_ms: int) -> int:
         """Return what was spent in the present period."""
         # The sum of an earlier period stays until the first charge of the present period replaces it.
@@ -144,13 +138,3 @@ class Budget:
         spent_nano = self.spending.spent_nano if self.spending.span == span else 0
         terms = (self.allowance.period, self.allowance.amount_nano)
         return BudgetStanding(self.id, self.name, *terms, spent_nano, span.ends_ms)
-
-
-def refuse_spent(budget: Budget, currency: str = "") -> BudgetSpent:
-    """Make the refusal of a request whose budget is spent; the ledger knows no currency."""
-    amount = f"{format_amount(budget.allowance.amount_nano)} {currency}".rstrip()
-    resets = format_moment(budget.spending.span.ends_ms)
-    return BudgetSpent(
-        f"{budget.title[0].upper()}{budget.title[1:]} of {amount} a {budget.allowance.period} is"
-        f" spent. It resets at {resets} UTC. Raise it or use another key."
-    )

@@ -6,16 +6,18 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gateway.api import admission, front, lifecycle
+from gateway.api import admission, front, keys, lifecycle
 from gateway.api.front import render_error
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.wire import choose_caller
 from gateway.base import errors
-from gateway.base.errors import BadRequest
+from gateway.base.errors import BadRequest, Lack
 from gateway.base.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, Payload
+from gateway.extension import tell_way
 from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.budget_records import Allowance, Budget, make_spending
 from gateway.ledger.key_records import KeyTerms
 from tests.support.records import make_call
 
@@ -72,6 +74,20 @@ def tell_wait(seconds: float) -> list[str]:
     """Return the headers that tell a wait: whole seconds, and milliseconds."""
     response = render_error(make_call(), errors.Overloaded("x", retry_after_seconds=seconds))
     return [response.headers[name] for name in ("Retry-After", "retry-after-ms")]
+
+
+def refuse_funds(lack: Lack) -> list[object]:
+    """Return status, code and words of a refusal of a key with a cap and a budget."""
+    budget = Budget(1, 1, "team", Allowance(10**9, "month"), make_spending("month", 0, 2 * 10**9))
+    terms = KeyTerms(cap_nano=2 * 10**9)
+    key = Key("k", Account(1, "a", False, -(10**7)), terms, Line("k", 3 * 10**9), budget=budget)
+    billing, server = SimpleNamespace(currency="EUR"), SimpleNamespace(public_url=None)
+    config = cast("Any", SimpleNamespace(billing=billing, server=server))
+    refusal = keys.refuse_funds(lack, key, budget, config)
+    words = refusal.message
+    for way in ("top_up", "raise_cap"):  # an extra may tell another one
+        words = words.replace(tell_way(way), way.upper())
+    return [refusal.status, refusal.code, words]
 
 
 def expect_usage(says: dict[str, Any], has: dict[str, Any]) -> list[int]:

@@ -34,7 +34,7 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import drop_hold
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
-from tests.support.records import make_call
+from tests.support.records import make_bill_config, make_call
 from tests.support.waiting import until
 
 MAX_INPUT: Final = 5000
@@ -163,8 +163,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     async with open_sqlite(place.path) as ledger:
         rates = Rates(tokens=Bucket(TOKENS_PER_MINUTE, NOW))
         key = find_key(ledger, place)
-        billing = SimpleNamespace(hold_output_tokens=HOLD_OUTPUT, full_hold_below=FULL_BELOW)
-        config, missing = SimpleNamespace(billing=billing), MissingUsages()
+        config, missing = make_bill_config(HOLD_OUTPUT, FULL_BELOW), MissingUsages()
         gateway = SimpleNamespace(ledger=ledger, config=config, missing_usages=missing)
         call = make_call(gateway=gateway, started=NOW, key=key, rates=rates)
         yield Desk(ledger, call, place)

@@ -11,17 +11,7 @@ import pytest
 
 from gateway.api.admission import Completion
 from gateway.api.completions import Relay
-from gateway.base.errors import (
-    STOPPED,
-    BalanceHeld,
-    GatewayError,
-    InsufficientBalance,
-    InternalError,
-    LedgerUnavailable,
-    Overloaded,
-)
-from gateway.ledger.base import Key
-from gateway.ledger.budget_records import refuse_spent
+from gateway.base.errors import STOPPED, InternalError, LedgerUnavailable, NoFunds, Overloaded
 from gateway.ledger.key_records import refuse_concurrency, refuse_requests, refuse_tokens
 from gateway.upstream.forwarder import HttpForwarder
 from tests.api.scene import ASKS, PATHS
@@ -34,17 +24,11 @@ from tests.support.replies import completion, json_reply, sse_reply, stream_chun
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
 
-
-def refuse_budget(key: Key) -> GatewayError:
-    assert key.budget is not None
-    return refuse_spent(key.budget)
-
-
 REFUSALS: Final[dict[str, tuple[Refuse, int, str]]] = {
     # the refusal, its status, its code in the counts
-    "no money": (lambda _: InsufficientBalance("Nothing left."), 402, "insufficient_quota"),
-    "no budget": (refuse_budget, 402, "insufficient_quota"),
-    "held": (lambda _: BalanceHeld("All of it is held."), 429, "rate_limit_exceeded"),
+    "no money": (lambda _: NoFunds("balance"), 402, "insufficient_quota"),
+    "no budget": (lambda _: NoFunds("budget"), 402, "insufficient_quota"),
+    "held": (lambda _: NoFunds("budget held"), 429, "rate_limit_exceeded"),
     "requests": (lambda _: refuse_requests("key", 5, 7.5), 429, "rate_limit_exceeded"),
     "tokens": (lambda _: refuse_tokens("account", 9, 12, 30), 429, "rate_limit_exceeded"),
     "concurrency": (lambda _: refuse_concurrency("key", 3), 429, "rate_limit_exceeded"),
@@ -94,7 +78,9 @@ async def test_what_is_not_confirmed_is_refused_as_a_hold_is(shared: Shared, nam
         assert reply.status == status
         assert tell(reply) == tell(expected)
         assert "x-gateway-balance" not in reply.headers
-        assert (b"USD" in reply.body) == (name == "no budget")
+        assert (b"USD" in reply.body) == (name in {"no money", "no budget"}), (
+            "the ledger knows no currency"
+        )
         shared.check_nothing_left()
         one, other = ledger.refused[-2:]
         assert one == other == (code, body["model"])

@@ -36,7 +36,7 @@ from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import drop_hold, raise_to, take_hold
 from tests.support.formats import EXCHANGES, SERVICES
-from tests.support.records import make_call
+from tests.support.records import make_bill_config, make_call
 from tests.support.rows import each_row
 
 RUNS: Final = 20
@@ -109,11 +109,7 @@ class World:
         gateway = SimpleNamespace(
             ledger=self.ledger,
             missing_usages=MissingUsages(),
-            config=SimpleNamespace(
-                billing=SimpleNamespace(
-                    hold_output_tokens=hold_output_tokens, full_hold_below=full_hold_below
-                )
-            ),
+            config=make_bill_config(hold_output_tokens, full_hold_below),
         )
         rates = Rates()
         call = make_call(gateway=gateway, key=self.ledger.key, rates=rates)
@@ -255,8 +251,7 @@ def play_crowd(
     world = World(random.Random(0))
     world.ledger.account.balance_nano = balance_nano
     expected = expect_usage(request, payload, model)
-    billing = SimpleNamespace(hold_output_tokens=20, full_hold_below=10)
-    config = SimpleNamespace(billing=billing)
+    config = make_bill_config(20, 10)
     gateway = SimpleNamespace(ledger=world.ledger, missing_usages=MissingUsages(), config=config)
     bills = []
     for _ in range(60):

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from gateway.base.errors import GatewayError
+from gateway.base.errors import NoFunds
 from gateway.ledger import budget_records, key_records
 from gateway.ledger.base import Key
 from gateway.ledger.budget_records import Period, Span
@@ -50,8 +50,8 @@ def take_amount(key: Key, amount_nano: int) -> str:
     held_nano, answer = key.held_nano, "held"
     try:
         take_hold(key, admission(amount_nano))
-    except GatewayError as error:
-        answer, amount_nano = type(error).__name__, 0
+    except NoFunds as error:
+        answer, amount_nano = error.lack, 0
     assert key.held_nano == key.account.held_nano == held_nano + amount_nano
     key.line.held_nano = key.account.held_nano = held_nano
     return answer

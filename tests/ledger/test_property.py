@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.base.errors import BalanceHeld, BudgetSpent, InsufficientBalance
+from gateway.base.errors import NoFunds
 from gateway.base.times import DAY_MS
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.budget_records import Allowance
@@ -74,12 +74,13 @@ def take(ledger: ServingLedger, key: Key, model: Model, amount: int) -> None:
     held, rest = sum(model.held.values()), model.budget - model.spent_today
     try:
         hold = ledger.hold(key, admission(amount, started_ms=model.now_ms))
-    except BudgetSpent:
-        assert model.balance > 0 >= rest
-    except InsufficientBalance:
-        assert model.balance <= 0
-    except BalanceHeld:
-        assert min(model.balance, rest) > 0 >= min(model.balance, rest) - held
+    except NoFunds as error:
+        if error.lack == "balance":
+            assert model.balance <= 0
+        elif error.lack == "budget":
+            assert model.balance > 0 >= rest
+        else:
+            assert min(model.balance, rest) > 0 >= min(model.balance, rest) - held
     else:
         assert min(model.balance, rest) - held > 0
         model.held[hold] = amount

@@ -12,14 +12,7 @@ from gateway.base.money import Price, Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import DAY_MS, to_unix_ms
 from gateway.ledger.base import Account, Key, Line
-from gateway.ledger.budget_records import (
-    Allowance,
-    Budget,
-    Period,
-    Spending,
-    find_span,
-    refuse_spent,
-)
+from gateway.ledger.budget_records import Allowance, Budget, Period, Spending, find_span
 from gateway.ledger.call_records import (
     OUTCOME_WORDS,
     Correction,
@@ -74,16 +67,6 @@ def test_a_sum_counts_and_is_shown_in_its_own_period_alone() -> None:
     assert later.resets_ms > shown.resets_ms
     budget.allowance = Allowance(5, "day")  # the books changed it, and the new sum is not read yet
     assert budget.show(NOW_MS).spent_nano == 0
-
-
-def test_a_refusal_names_the_budget_the_amount_and_the_reset() -> None:
-    assert refuse_spent(make_budget(), "EUR").message == (
-        "The budget 'team' of 1.00 EUR a month is spent. It resets at 2023-12-01 00:00 UTC."
-        " Raise it or use another key."
-    )
-    own = refuse_spent(make_budget(name=None))
-    assert own.message.startswith("This key's budget of 1.00 a month is spent.")
-    assert (own.status, own.code, own.should_retry) == (402, "insufficient_quota", False)
 
 
 LATEST_MS = 253_402_300_799_999 - 62 * DAY_MS

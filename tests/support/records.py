@@ -54,3 +54,11 @@ def make_call(
         end |= {name: facts.pop(name) for name in ("outcome", *end) if name in facts}
         facts["settlement"] = SimpleNamespace(**end)
     return KeyedCall(gateway, dialect=CALLERS[dialect], started=started, **facts)
+
+
+def make_bill_config(hold_output_tokens: int, full_hold_below: float) -> Any:
+    """Make the settings by which holds are made and refused."""
+    billing = SimpleNamespace(
+        hold_output_tokens=hold_output_tokens, full_hold_below=full_hold_below, currency="USD"
+    )
+    return SimpleNamespace(billing=billing, server=SimpleNamespace(public_url=None))

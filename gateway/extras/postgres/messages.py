@@ -9,11 +9,10 @@ from typing import Any, Final, cast
 
 import orjson
 
-from gateway.base.errors import GatewayError
+from gateway.base.errors import GatewayError, Lack, NoFunds
 from gateway.extras.postgres.shared import SharedReport
 from gateway.ledger import budget_records, key_records
 from gateway.ledger.base import Hold, Settlement, write_end
-from gateway.ledger.serving.memory import Lack, refuse_funds
 from gateway.ledger.serving.queue import Item
 
 _NO_RATE: Final = (0, 0, 0)
@@ -156,7 +155,7 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
     hold = item.hold
     match reason:
         case [lack]:
-            return refuse_funds(cast("Lack", lack), hold.budget)
+            return NoFunds(cast("Lack", lack))
         case ["concurrency", owner, limit, _]:
             return key_records.refuse_concurrency(cast("key_records.Owner", owner), limit)
         case ["requests", owner, limit, wait_us]:

@@ -116,8 +116,7 @@ class ServingLedger:
 
         Raises:
             ValueError: the hold is negative.
-            InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
-            BalanceHeld: the balance (or the rest of cap or budget) is positive but held by others.
+            NoFunds: balance, cap or budget are spent, or held by others.
             LedgerUnavailable: commits fail at the moment, or commits of this account do.
         """
         if not self._health.writable:
@@ -135,7 +134,7 @@ class ServingLedger:
         refusal, memory shows the values that caused it. The hold may be settled meanwhile; a refusal
         then counts as a void.
 
-        Raises InsufficientBalance, BalanceHeld, RateLimited, LedgerUnavailable, InternalError; then
+        Raises NoFunds, RateLimited, LedgerUnavailable, InternalError; then
         there is nothing to settle. After LedgerUnavailable the money is held until a void is committed.
         """
         # If a commit has just worked, the row may be written together with its end: `hold` checked it,

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 from weakref import WeakValueDictionary
 
-from gateway.base.errors import BalanceHeld, GatewayError, InsufficientBalance
+from gateway.base.errors import NoFunds
 from gateway.base.money import NONE, Tokens
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
-from gateway.ledger.budget_records import Budget, Spending, refuse_spent
+from gateway.ledger.budget_records import Budget, Spending
 from gateway.ledger.call_records import Receipt
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import MAX_INTEGER
@@ -161,29 +161,13 @@ databases."""
 MAX_TEXT_CHARS: Final = 500
 """Characters of a name in a row: PostgreSQL's indexes take 2,700 bytes."""
 
-Lack = Literal["balance", "cap", "budget", "balance held", "cap held", "budget held"]
-"""The limit that is used up: spent, or held by requests in flight."""
-
-_SPENT: Final[dict[str, str]] = {
-    "balance": "The account's balance is used up. Top it up; requests fail until it is positive.",
-    "cap": "This key's spending cap is reached. Raise the cap or use another key.",
-}
-_HELD: Final[dict[str, str]] = {
-    "balance held": "The account's whole balance is held by requests in flight. "
-    "Try again when one has finished, or top up.",
-    "cap held": "The rest of this key's spending cap is held by requests in flight. "
-    "Try again when one has finished.",
-}
-
 
 def take_hold(key: Key, admission: Admission, clock: Callable[[], int] | None = None) -> Hold:
     """Check and reserve in one step. If little money is left, reserve all that the request may cost.
 
     A budget counts in the period that `clock` tells, by default in that of the request's beginning.
 
-    Raises:
-        InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
-        BalanceHeld: the rest is positive, but requests in flight hold all of it.
+    Raises NoFunds if a limit is spent, or requests in flight hold what is left of it.
     """
     check_admission(admission)
     # There is no await between check and reservation, so no other request can use the same money.
@@ -231,28 +215,28 @@ def _require_funds(key: Key, admission: Admission, clock: Callable[[], int] | No
     cap_nano = MOST_SPENT_NANO if key.terms.cap_nano is None else key.terms.cap_nano
     # PostgreSQL's `admit_requests` has the same order, so both refuse in the same words.
     if account.balance_nano <= 0:
-        raise refuse_funds("balance", budget)
+        raise NoFunds("balance")
     if line.spent_nano >= cap_nano:
-        raise refuse_funds("cap", budget)
+        raise NoFunds("cap")
     now_ms = admission.started_ms
     if budget is not None:
         # A body may arrive over midnight, and the period of the request's end is charged.
         now_ms = now_ms if clock is None else clock()
         if budget.is_spent(now_ms):
-            raise refuse_funds("budget", budget)
+            raise NoFunds("budget")
     spoken_for_nano = account.held_nano + account.unheld_nano
     balance_left_nano = account.balance_nano - spoken_for_nano
     # The sum of all holds is stored, too, so it has to fit an integer of the database.
     if balance_left_nano <= 0 or spoken_for_nano > MAX_INTEGER - most_nano:
-        raise refuse_funds("balance held", budget)
+        raise NoFunds("balance held")
     cap_left_nano = cap_nano - line.spent_nano - line.held_nano - line.unheld_nano
     if cap_left_nano <= 0:
-        raise refuse_funds("cap held", budget)
+        raise NoFunds("cap held")
     if budget is None:
         return min(balance_left_nano, cap_left_nano)
     budget_left_nano = budget.find_left_nano(now_ms)
     if budget_left_nano <= 0:
-        raise refuse_funds("budget held", budget)
+        raise NoFunds("budget held")
     return min(balance_left_nano, cap_left_nano, budget_left_nano)
 
 
@@ -319,19 +303,4 @@ def make_void(admission: Admission) -> Settlement:
         first_byte_ms=None,
         ended_ms=admission.started_ms,
         withdraw_if_late=False,
-    )
-
-
-def refuse_funds(lack: Lack, budget: Budget | None) -> GatewayError:
-    """Make the refusal; `budget` is the key's."""
-    if lack in _SPENT:
-        return InsufficientBalance(_SPENT[lack])
-    if lack in _HELD:
-        return BalanceHeld(_HELD[lack])
-    assert budget is not None
-    if lack == "budget":
-        return refuse_spent(budget)
-    return BalanceHeld(
-        f"The rest of {budget.title} is held by requests in flight. "
-        "Try again when one has finished."
     )

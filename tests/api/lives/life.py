@@ -35,7 +35,7 @@ from tests.api.lives.ledger import WatchedLedger, make_ledger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.scripted import USAGE, FakeForwarder, FakeSink
 from tests.support.formats import CALLERS, EXCHANGES
-from tests.support.records import make_call, make_provider
+from tests.support.records import make_bill_config, make_call, make_provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +117,13 @@ def _admit(
     context = ReplyContext(request, "req_1", expected)
     loop = asyncio.get_running_loop()
     rates = Rates()
-    billing = SimpleNamespace(hold_output_tokens=10, full_hold_below=10)
     gateway = SimpleNamespace(
         ledger=ledger,
         attempt_listeners=[],
         ticker=ticker,
         large_bodies=LargeBodies(),
         missing_usages=MissingUsages(),
-        config=SimpleNamespace(billing=billing),
+        config=make_bill_config(10, 10),
     )
     call = make_call(
         dialect.name, gateway=gateway, started=loop.time(), key=ledger.key, rates=rates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from gateway.base.errors import BalanceHeld
+from gateway.base.errors import NoFunds
 from gateway.extras.postgres.shared import SharedLedger, SharedReport, SharedWriter
 from gateway.ledger.serving.queue import Item, Report
 from tests.api.lives.ledger import ScriptedStore, Took, WatchedLedger
@@ -31,4 +31,4 @@ def share(report: Took) -> Took:
 
 
 def decline(rows: Sequence[Item]) -> SharedReport:
-    return SharedReport(declined=[(item, BalanceHeld("others hold it")) for item in rows])
+    return SharedReport(declined=[(item, NoFunds("balance held")) for item in rows])

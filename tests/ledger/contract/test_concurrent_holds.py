@@ -18,7 +18,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gateway.base.errors import BalanceHeld, InsufficientBalance
+from gateway.base.errors import NoFunds
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
@@ -79,7 +79,7 @@ async def request(model: Model, step: Step) -> None:
     assert step.hold_nano is not None
     try:
         hold = model.ledger.hold(model.key, admission(step.hold_nano))
-    except (BalanceHeld, InsufficientBalance):
+    except NoFunds:
         model.check()
         return
     model.largest_nano = max(model.largest_nano, step.hold_nano)

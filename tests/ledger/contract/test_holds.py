@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from gateway.base.errors import BudgetSpent
+from gateway.base.errors import NoFunds
 from gateway.base.times import DAY_MS
 from gateway.ledger.budget_records import Allowance
 from tests.ledger.contract.kit import (
@@ -127,7 +127,7 @@ async def test_a_budget_is_that_of_today_for_a_request_that_began_yesterday(plac
         hold = ledger.hold(key, admission(100))
         await ledger.confirm(hold)
         await ledger.settle(hold, settlement(500, ended_ms=later_ms))
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(NoFunds, match=r"^budget$"):
             await ledger.confirm(ledger.hold(key, admission(100)))
     place.assert_sound()
 

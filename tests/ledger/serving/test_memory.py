@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import get_args
 
 import pytest
 
-from gateway.base.errors import BalanceHeld, BudgetSpent, InsufficientBalance
+from gateway.base.errors import NoFunds
 from gateway.ledger.base import Account, Key, Line
-from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.serving.memory import (
-    KeyRow,
-    Lack,
-    Memory,
-    Snapshot,
-    drop_hold,
-    raise_to,
-    refuse_funds,
-    take_hold,
-)
+from gateway.ledger.serving.memory import KeyRow, Memory, Snapshot, drop_hold, raise_to, take_hold
 from tests.ledger.contract.kit import admission
 from tests.support.rows import each_row
 
@@ -45,7 +34,7 @@ def find(memory: Memory) -> Key:
 def test_holds_sum_up_to_no_more_than_the_ledger_can_write(held_nano: int, *, fits: bool) -> None:
     key = Key("k", Account(1, "a", False, MAX_INTEGER), KeyTerms(), Line("k"))
     key.account.held_nano = held_nano
-    with contextlib.nullcontext() if fits else pytest.raises(BalanceHeld):
+    with contextlib.nullcontext() if fits else pytest.raises(NoFunds):
         take_hold(key, admission(3, full_nano=7))
 
 
@@ -105,17 +94,3 @@ def test_expired_keys_go_when_keys_have_doubled() -> None:
     assert count(memory, brief) == 0
     assert memory.find_key(bytes(32)) is kept
     assert count(memory, range(KEYS_BEFORE_SWEEP + 1)) == 2
-
-
-BUDGET = Budget(1, 1, "team", Allowance(1000, "day"), Spending(find_span("day", 0), 1000))
-
-
-def test_each_lack_has_words_of_its_own_and_what_is_held_may_be_tried_again() -> None:
-    refusals = {lack: refuse_funds(lack, BUDGET) for lack in get_args(Lack)}
-    for lack, refusal in refusals.items():
-        is_held = lack.endswith("held")
-        assert isinstance(refusal, BalanceHeld if is_held else InsufficientBalance)
-        assert refusal.status == (429 if is_held else 402)
-        assert ("team" in str(refusal)) == lack.startswith("budget")
-    assert isinstance(refusals["budget"], BudgetSpent)
-    assert len({str(refusal) for refusal in refusals.values()}) == 6
