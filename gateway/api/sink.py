@@ -97,7 +97,6 @@ class Sink:
 class JsonSink(Sink):
     """A JSON reply, kept whole until its end. Whether the caller is still there makes no difference."""
 
-    lost = False
     body = b""
 
     def end(self, data: bytes) -> None:
@@ -108,8 +107,10 @@ class JsonSink(Sink):
 class StreamSink(Sink):
     """An event stream on the transport of a request. Nothing is sent before `begin` or a comment."""
 
-    request: web.Request
-    response: web.StreamResponse
+    request: web.Request | None
+    """None once it is closed, as is the response: a failed write's error refers to the frames it passed, and
+    aiohttp keeps the error with the request."""
+    response: web.StreamResponse | None
     call: Call
     wait_admitted: Callable[[], Awaitable[None]]
     """Called before the head is sent."""
@@ -141,6 +142,7 @@ class StreamSink(Sink):
         if self.call.dialect.keep_alive:
             self._comment_seconds = gateway.config.server.comment_seconds
         # HTTP/1.0 has no chunks: a stream ends with its connection.
+        assert self.request is not None
         self._chunked = self.request.version >= HttpVersion11
         self._protocol = self.request.protocol
         self._transport = self._protocol.transport
@@ -177,6 +179,8 @@ class StreamSink(Sink):
         return self._transport.get_write_buffer_size()
 
     async def unblock(self) -> None:
+        if self.request is None:
+            return
         self._stalled_since = self._clock.next_seconds
         try:
             await drain(self.request)
@@ -200,7 +204,7 @@ class StreamSink(Sink):
                 _ = spawn(self._comment_early(), name="comment")
 
     def end(self, data: bytes) -> None:
-        if self.lost:
+        if self.lost or self.request is None:
             return
         writer = self.request.writer
         assert isinstance(writer, StreamWriter)
@@ -218,9 +222,7 @@ class StreamSink(Sink):
 
     def close(self) -> None:
         self._ended = True
-        # A failed write's error refers to the frames it passed, and aiohttp keeps the error with the
-        # request.
-        del self.request, self.response
+        self.request = self.response = None
 
     def _take_pending(self) -> bytes:
         pending = b"".join(self._pending)
@@ -236,17 +238,17 @@ class StreamSink(Sink):
         if self.opened:  # meanwhile, by a comment
             return
         # During the wait the caller may have left, or an error may have answered it.
-        if self.lost or self._ended:
+        request, response = self.request, self.response
+        if self.lost or self._ended or request is None or response is None:
             raise ConnectionResetError
         self.opened = True
-        response = self.response
         response.headers.update(STREAM_HEADERS)
         response.headers.update(self._headers)
         if self._chunked:
             response.enable_chunked_encoding()
         if not self._chunked or self.call.gateway.draining:
             response.force_close()
-        writer = await response.prepare(self.request)
+        writer = await response.prepare(request)
         if writer is not None:
             assert isinstance(writer, StreamWriter)
             await writer.write(take_first(), drain=False)  # `unblock` waits, within its time limit
