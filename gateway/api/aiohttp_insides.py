@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Final, cast
 
 from aiohttp import StreamReader, hdrs, web, web_protocol, web_response
@@ -54,6 +55,23 @@ WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Fronts = Mapping[tuple[str, str], WebHandler]
 
 
+@dataclass(slots=True)
+class Visitor:
+    """Whoever sends requests by a connection."""
+
+    owner: Hashable = None
+    """The account of the last request, which pays in turns of the loop; None for a stranger."""
+    is_known: bool = False
+    """The last request was authenticated: by a key, or by a console session."""
+    was_known: bool = False
+    """Any earlier request was authenticated."""
+
+    def begin_request(self) -> None:
+        """Note that another request may follow, which is not authenticated yet."""
+        self.was_known |= self.is_known
+        self.is_known = False
+
+
 class PacedConnection(RequestHandler):
     """aiohttp's connection, whose bytes are parsed in turn.
 
@@ -64,7 +82,7 @@ class PacedConnection(RequestHandler):
 
     __slots__ = (
         "_body", "_chunked", "_fronts", "_linger_bytes", "_lingering", "_pending", "_route", "_turns",
-        "chunks", "head", "is_asked", "is_known", "made", "owner", "replied", "was_known",
+        "chunks", "head", "is_asked", "made", "replied", "visitor",
     )  # fmt: skip
 
     def __init__(
@@ -77,13 +95,10 @@ class PacedConnection(RequestHandler):
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)
         self._route: WebHandler = server.request_handler
         self._request_handler = self._handle
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.owner: Hashable = None
-        """The account of the last request, which pays in turns of the loop; None for a stranger."""
+        self._turns: Turns = find_turns()
+        self.visitor = Visitor()
         self.chunks = 0
         """The chunks of the current body so far."""
-        self._turns: Turns = find_turns()
         self._body: StreamReader | None = None
         """The body of the last request, until it is whole."""
         self._chunked = False
@@ -99,11 +114,6 @@ class PacedConnection(RequestHandler):
         """When the last reply ended, in the loop's time."""
         self.is_asked = False
         """Whether a whole head has arrived and its reply has not begun."""
-        self.is_known = False
-        """Whether the last request was authenticated: by a key, or by a console session."""
-        self.was_known = False
-        """Whether any earlier request was authenticated."""
-        super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         if not data:  # aiohttp goes on with what its parser holds
@@ -115,13 +125,13 @@ class PacedConnection(RequestHandler):
         elif self._pending:
             self._pending += data
             self._pause_transport_reading()
-        elif (is_dear := _is_dear(data)) or not self._turns.may_begin(self.owner):
+        elif (is_dear := _is_dear(data)) or not self._turns.may_begin(self.visitor.owner):
             self._pending = data
             if is_dear:
                 self._pause_transport_reading()
                 self.queue_parsing()
             else:  # cheap bytes wait for one turn, in which rarely more arrive
-                self._turns.defer(self.owner, self._parse_piece)
+                self._turns.defer(self.visitor.owner, self._parse_piece)
         else:
             self.parse(data)
 
@@ -174,7 +184,7 @@ class PacedConnection(RequestHandler):
         response.force_close()
         # No client that means well sends tiny chunks, and others wait while they are read.
         most = READ_BYTES if self.has_tiny_chunks() else self._linger_bytes
-        self._pending, self.owner, self._body = b"", LINGERING, None
+        self._pending, self.visitor.owner, self._body = b"", LINGERING, None
         if type(payload) is StreamReader:  # it would keep what came until the connection ends
             payload._buffer.clear()
             payload._http_chunk_splits = None
@@ -212,8 +222,8 @@ class PacedConnection(RequestHandler):
         """Let aiohttp parse bytes; count the chunks among them."""
         count = self._request_count
         if not self._request_in_progress:
-            if self.is_known:
-                self.was_known, self.is_known = True, False
+            if self.visitor.is_known:
+                self.visitor.begin_request()
             if len(self.head) < KEPT_HEAD_BYTES:
                 self.head += data[:KEPT_HEAD_BYTES]
         before = _count_chunks(self._body) if self._chunked else 0
@@ -255,7 +265,7 @@ class PacedConnection(RequestHandler):
     def queue_parsing(self) -> None:
         """Queue the bytes that are not parsed yet for a turn; a stranger's short head overtakes them."""
         if self._pending:
-            owner = UPLOADING if self.owner is None else self.owner
+            owner = UPLOADING if self.visitor.owner is None else self.visitor.owner
             self._turns.defer(owner, self._parse_piece)
 
     def _choose_size(self) -> int:
@@ -298,7 +308,7 @@ class Wire(asyncio.BufferedProtocol):
         self._connection = connection
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the protocol's signature
-        return self._stranger_buffer if self._connection.owner is None else self._buffer
+        return self._stranger_buffer if self._connection.visitor.owner is None else self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         self._connection.data_received(bytes(self._buffer[:nbytes]))

@@ -76,8 +76,9 @@ def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
     """
     connection = http.protocol
     if isinstance(connection, PacedConnection):  # a test may serve by aiohttp's own
-        connection.is_known = True
-        connection.owner = connection.owner if account_id is None else account_id
+        visitor = connection.visitor
+        visitor.is_known = True
+        visitor.owner = visitor.owner if account_id is None else account_id
 
 
 def authorize(call: Call, secret: str, now: float, *, for_money: bool) -> KeyedCall:

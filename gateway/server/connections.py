@@ -150,12 +150,13 @@ class ConnectionWatch:
         present = cast("Iterable[insides.PacedConnection]", insides.list_connections(self._server))
         for connection in present:
             transport, is_served = connection.transport, insides.is_serving(connection)
+            visitor = connection.visitor
             if transport is None or transport.is_closing():
                 continue
-            if not (connection.is_known or connection.was_known):
+            if not (visitor.is_known or visitor.was_known):
                 strangers.append(connection)
             # A known caller's request in flight is not cut to make room for a new connection.
-            elif is_served and connection.is_known:
+            elif is_served and visitor.is_known:
                 continue
             elif transport.get_write_buffer_size():
                 unread.append(connection)

@@ -71,6 +71,11 @@ class Connection:
     is_lingering: bool = False
 
     @property
+    def visitor(self) -> Connection:
+        """Itself: it has the fields."""
+        return self
+
+    @property
     def is_aborted(self) -> bool:
         return self.transport is not None and self.transport.aborted
 
