@@ -155,6 +155,11 @@ def test_the_end_of_an_oversized_event_is_read() -> None:
     assert (heard.complete, heard.tokens) == (False, Tokens(INPUT_ESTIMATE, output=1600))
 
 
+def test_an_oversized_event_that_is_cut_passes_to_its_last_byte() -> None:
+    cut = event(chunk(choice(BIG_PICTURE)))[:-9]
+    assert hear(*slice_up(cut)).out == cut
+
+
 def call_function(arguments: str, **function: str) -> Json:
     called = {"index": 0, "id": "c", "function": {"arguments": arguments, **function}}
     return chunk(choice({"tool_calls": [called]}))
