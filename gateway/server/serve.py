@@ -216,15 +216,14 @@ async def _wait_for_end(ledger: ServingLedger, signals: Signals) -> bool:
     signalled = loop.create_task(signals.first.wait())
     ended = loop.create_task(ledger.wait_ended())
     await asyncio.wait((signalled, ended), return_when=asyncio.FIRST_COMPLETED)
-    is_well = signalled.done()
-    if not is_well:
-        log.critical("stopping: %s", _explain_end(ended))
-        # Twice, as the second signal cuts the drain short: nothing can be charged any more.
-        signals.note_stop()
-        signals.note_stop()
+    if signalled.done():
+        ended.cancel()
+        return True
     signalled.cancel()
-    ended.cancel()
-    return is_well
+    log.critical("stopping: %s", _explain_end(ended))
+    signals.first.set()
+    signals.second.set()  # cuts the drain short: nothing can be charged any more
+    return False
 
 
 def _explain_end(ended: asyncio.Task[None]) -> str:

@@ -120,10 +120,7 @@ class Connection(asyncio.Protocol):
             return
         reader = response.reader
         if response.wants is Wants.NOTHING and not reader.done:
-            # The rest, usually one last empty chunk, is read for a moment. Whatever wakes us ends that.
-            response.next_wake().add_done_callback(lambda _: self.close())
-            self._loop.call_later(LINGER_SECONDS, response.fail, Broken("its end is late"))
-            self._read_pending()
+            self._read_rest(response)
             return
         self._response = None
         # The response was read whole, nothing came behind it, and the request was sent.
@@ -204,6 +201,17 @@ class Connection(asyncio.Protocol):
                 transport.resume_reading()
             else:
                 transport.pause_reading()
+
+    def _read_rest(self, response: Response) -> None:
+        """Read the rest for a moment, usually one last empty chunk; whatever wakes the response ends that."""
+        late = self._loop.call_later(LINGER_SECONDS, response.fail, Broken("its end is late"))
+
+        def close(_: object) -> None:
+            late.cancel()  # it would keep the response, and its bodies, in memory
+            self.close()
+
+        response.next_wake().add_done_callback(close)
+        self._read_pending()
 
     def _take_turn(self) -> None:
         self._is_deferred = False

@@ -24,7 +24,7 @@ from yarl import URL
 from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
 from gateway.base.tls import describe_tls
-from gateway.upstream.http1 import BadResponse, Head, ResponseReader
+from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.resolver import LookUp, Resolver, look_up
 
 log = logging.getLogger("gateway.dial")
@@ -207,24 +207,18 @@ async def open_tunnel(peer: socket.socket, authority: str, proxy: URL) -> None:
         pair = f"{proxy.user}:{proxy.password or ''}"
         lines.append(f"Proxy-Authorization: Basic {base64.b64encode(pair.encode()).decode()}")
     await loop.sock_sendall(peer, "\r\n".join([*lines, "", ""]).encode())
+    reader, rest = ResponseReader(), b""
     try:
-        head, rest = await _read_head(peer)
+        while reader.head is None:
+            data = await loop.sock_recv(peer, _READ_BYTES)
+            if not data:
+                reader.feed_eof()
+            rest = reader.feed(data)
     except BadResponse as error:
         raise _fail(f"the proxy's answer is malformed: {error}") from error
-    if not 200 <= head.status < 300:  # noqa: PLR2004 - any 2xx opens the tunnel
-        alarm = _ALARMS.get(head.status)
-        raise _fail(f"the proxy answers with status {head.status}", alarm)
+    status = reader.head.status
+    if not 200 <= status < 300:  # noqa: PLR2004 - any 2xx opens the tunnel
+        raise _fail(f"the proxy answers with status {status}", _ALARMS.get(status))
     # In a tunnel the client speaks first, so these bytes cannot be the provider's.
-    if rest:
+    if rest or reader.leftover:
         raise _fail("the proxy sent bytes that nobody asked for")
-
-
-async def _read_head(peer: socket.socket) -> tuple[Head, bytes]:
-    """Return the head of the answer and the bytes after it: in a tunnel there are none."""
-    loop, reader, rest = asyncio.get_running_loop(), ResponseReader(), b""
-    while reader.head is None:
-        data = await loop.sock_recv(peer, _READ_BYTES)
-        if not data:
-            reader.feed_eof()
-        rest = reader.feed(data)
-    return reader.head, rest

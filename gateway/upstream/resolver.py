@@ -102,15 +102,14 @@ class Resolver:
         self, running: asyncio.Future[None], outcome: Sequence[Address] | Exception
     ) -> None:
         self._running = None
-        if not isinstance(outcome, Exception):
+        if isinstance(outcome, Exception):
+            # Logged when an outage begins, not at each look-up in it.
+            if self._answer and self._error is None:
+                text = "%s cannot be resolved; its last addresses are used: %s"
+                log.warning(text, self.host, outcome)
+            self._error = outcome
+        else:
             self._answer, self._error = outcome, None
             self._fresh_until = asyncio.get_running_loop().time() + FRESH_SECONDS
-        # Logged when an outage begins, not at each look-up in it.
-        elif self._answer and self._error is None:
-            log.warning(
-                "%s cannot be resolved; its last addresses are used: %s", self.host, outcome
-            )
-        if isinstance(outcome, Exception):
-            self._error = outcome
         # Never an exception: waiting requests may still use the last good answer.
         running.set_result(None)

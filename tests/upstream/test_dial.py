@@ -323,6 +323,7 @@ HANDSHAKES: Final = (
     ("http", PROXY, b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno", "UpstreamUnavailable connect: the proxy answers with status 502"),
     ("http", PROXY, b"SSH-2.0-x\r\n\r\n", "UpstreamUnavailable connect: the proxy's answer is malformed: its status line is malformed"),
     ("http", PROXY, OPEN + b"hello", "UpstreamUnavailable connect: the proxy sent bytes that nobody asked for"),
+    ("http", PROXY, OPEN.replace(b"5", b"0") + b"hello", "UpstreamUnavailable connect: the proxy sent bytes that nobody asked for"),
     ("http", PROXY, b"HTTP/1.1 200", "UpstreamUnavailable connect: the proxy"),
 )  # fmt: skip
 """The provider, the proxy, what the server says, and the failure. The last one hangs up behind it."""
