@@ -261,6 +261,24 @@ async def test_what_a_receiver_raises_ends_the_connection(
     assert wire.closing
 
 
+async def test_nothing_is_handed_to_a_receiver_that_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Turns, "has_time", lambda _: True)
+
+    class Raising(Taker):
+        def receive(self, data: bytes) -> Wants:
+            super().receive(data)
+            raise UpstreamError("no stream")
+
+    connection, response = make_started(Wire(), taker := Raising(), OK + b"\r\n")
+    connection.data_received(bytes(2 * PIECE_BYTES))
+    connection.connection_lost(None)
+    assert [*map(len, taker.pieces)] == [PIECE_BYTES]
+    with pytest.raises(UpstreamError):
+        await response.read_body()
+
+
 async def test_what_comes_after_a_receiver_has_all_is_dropped() -> None:
     connection, response = make_started(Wire(), taker := Taker(satisfied=True))
     for _ in range(2):
