@@ -341,7 +341,8 @@ def take_body(http: web.BaseRequest) -> bytes | None:
     content = http.content
     if not content.is_eof():
         return None
-    if type(content) is not StreamReader or len(content._buffer) > 1:
+    # A body of chunks without content has no piece.
+    if type(content) is not StreamReader or len(content._buffer) != 1:
         return content.read_nowait(-1)
     # aiohttp makes seven calls here: for a time-out, for chunks, and to resume a transport.
     content._size = 0

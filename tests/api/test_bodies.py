@@ -35,7 +35,7 @@ from tests.support.formats import CALLERS
 from tests.support.fuzz import fuzz, json_values
 from tests.support.messages import ask
 from tests.support.process import CHAT, MESSAGES
-from tests.support.replies import chunked, completion, json_reply
+from tests.support.replies import LAST_CHUNK, chunked, completion, json_reply
 from tests.support.rows import each_row, told_together
 from tests.support.seed import Seed
 from tests.support.stage import Stage
@@ -57,6 +57,14 @@ async def test_too_large_is_refused_when_it_is_not_declared(stage: Stage) -> Non
     async with stage.gateway.connect() as call:
         await call.send(head + b"%x\r\n" % size + b" " * size + b"\r\n0\r\n\r\n")
         check_error(await call.read_all(), 413, "request_too_large")
+
+
+async def test_chunks_without_content_are_an_empty_body(stage: Stage) -> None:
+    """As curl and others send a body that turns out to be empty: the last chunk alone, with the head."""
+    head = JSON_TYPE | {"Authorization": f"Bearer {stage.key}", "Transfer-Encoding": "chunked"}
+    async with stage.gateway.connect() as call:
+        await call.send(request("POST", CHAT, head) + LAST_CHUNK)
+        check_error(await call.read_all(), 400, None)
 
 
 REFUSED: tuple[tuple[str, int, dict[str, str]], ...] = (
