@@ -15,7 +15,7 @@ from gateway.base.errors import BadRequest, Lack
 from gateway.base.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, Payload
-from gateway.extension import tell_way
+from gateway.extension import tell_next_step
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.budget_records import Allowance, Budget, make_spending
 from gateway.ledger.key_records import KeyTerms
@@ -86,7 +86,7 @@ def refuse_funds(lack: Lack) -> list[object]:
     refusal = keys.refuse_funds(lack, key, budget, config)
     words = refusal.message
     for way in ("top_up", "raise_cap"):  # an extra may tell another one
-        words = words.replace(tell_way(way), way.upper())
+        words = words.replace(tell_next_step(way), way.upper())
     return [refusal.status, refusal.code, words]
 
 

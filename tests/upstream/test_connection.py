@@ -261,9 +261,7 @@ async def test_what_a_receiver_raises_ends_the_connection(
     assert wire.closing
 
 
-async def test_nothing_is_handed_to_a_receiver_that_raised(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_nothing_is_handed_to_a_receiver_that_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Turns, "has_time", lambda _: True)
 
     class Raising(Taker):
