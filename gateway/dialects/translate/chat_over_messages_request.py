@@ -28,6 +28,7 @@ CARRIED: Final = pivot.CARRIED | {"stop"}
 DROPPED: Final = pivot.DROPPED | {
     *("metadata", "prompt_cache_options", "prompt_cache_retention", "verbosity")
 }
+REFUSED: Final = pivot.REFUSED
 PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
 """The upstream's own fields, unknown to chat, that are passed unchanged. Its other fields could add to the
 bill unseen (`speed`, `inference_geo`, `container`) or contradict the translated ones."""
@@ -62,7 +63,7 @@ MIN_BUDGET_TOKENS: Final = 1024
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the messages request. Raises BadRequest, naming the field that cannot be carried over."""
-    body = pivot.open_request(request, target, _KNOWN, pivot.REFUSED)
+    body = pivot.open_request(request, target, _KNOWN, REFUSED)
     # The upstream requires a limit. If the caller states none, the model's cap is sent.
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
     conversation = Turns(body["messages"], leading_system=target.leading_system)
