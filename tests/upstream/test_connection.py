@@ -287,6 +287,14 @@ async def test_what_comes_after_a_receiver_has_all_is_dropped() -> None:
     assert taker.body == b"h"
 
 
+async def test_a_read_of_a_chunk_size_alone_is_a_silence() -> None:
+    connection, response = make_started(Wire(), Taker(), CHUNKED[: CHUNKED.index(b"6")])
+    connection.data_received(b"6\r\n")
+    assert response.body_reads == 0
+    connection.data_received(b"h")
+    assert response.body_reads == 1
+
+
 async def test_what_came_before_a_mistake_is_handed_over() -> None:
     connection, response = make_started(Wire(), taker := Taker(), CHUNKED[: CHUNKED.index(b"6")])
     asyncio.get_running_loop().call_soon(connection.data_received, chunked(b"hello") + b"zz\r\n")
