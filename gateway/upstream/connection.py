@@ -211,7 +211,6 @@ class Connection(asyncio.Protocol):
             self.close()
 
         response.next_wake().add_done_callback(close)
-        self._read_pending()
 
     def _take_turn(self) -> None:
         self._is_deferred = False

@@ -133,15 +133,17 @@ async def test_a_connection_serves_again_whose_receiver_waits_at_the_end(
     ("script", "calls"),
     [
         ([WHOLE[:-1], End.HANG], ""),
+        ([WHOLE[:-1], End.HANG], "satisfied"),
         ([WHOLE[:-1], End.HANG], "fail"),
         ([WHOLE[:-1], End.HANG], "satisfied fail"),
         ([WHOLE], "fail"),
     ],
 )
 async def test_a_connection_given_up_within_its_response_or_failed_after_its_end_is_cut(
-    provider: Provider, script: Script, calls: str
+    monkeypatch: pytest.MonkeyPatch, provider: Provider, script: Script, calls: str
 ) -> None:
     """A deadline may fall due with the last byte: whoever had it was told of an error."""
+    monkeypatch.setattr("gateway.upstream.connection.LINGER_SECONDS", 0.05)
     connection, response = await provider.ask(*script, taker=Taker(satisfied="satisfied" in calls))
     if "fail" in calls:
         response.fail(UpstreamError("too late"))
@@ -269,8 +271,10 @@ async def test_nothing_is_handed_to_a_receiver_that_raised(monkeypatch: pytest.M
             super().receive(data)
             raise UpstreamError("no stream")
 
-    connection, response = make_started(Wire(), taker := Raising(), OK + b"\r\n")
+    connection, response = make_started(wire := Wire(), taker := Raising(), OK + b"\r\n")
     connection.data_received(bytes(2 * PIECE_BYTES))
+    connection.data_received(b"more")
+    assert wire.closing
     connection.connection_lost(None)
     assert [*map(len, taker.pieces)] == [PIECE_BYTES]
     with pytest.raises(UpstreamError):
@@ -285,6 +289,16 @@ async def test_what_comes_after_a_receiver_has_all_is_dropped() -> None:
         assert response.body_reads == reads + 1, "it shows that the provider is alive"
     await response.read_body()
     assert taker.body == b"h"
+
+
+async def test_a_connection_with_bytes_behind_its_response_is_cut() -> None:
+    """Also where they wait for a receiver that asked to wait at the end."""
+    connection, response = make_started(wire := Wire(), Taker(full=True))
+    connection.data_received(b"hello!")
+    connection.data_received(WHOLE)
+    assert response.reader.done
+    connection.close()
+    assert wire.closing
 
 
 async def test_a_read_of_a_chunk_size_alone_is_a_silence() -> None:
@@ -363,11 +377,12 @@ async def test_bytes_that_wait_have_one_turn_to_come(monkeypatch: pytest.MonkeyP
     deferred: list[Callable[[], object]] = []
     monkeypatch.setattr(Turns, "has_time", lambda _: not deferred)
     monkeypatch.setattr(Turns, "defer", lambda _, _owner, work: deferred.append(work))
-    connection, _ = make_started(wire := Wire(), taker := Taker(), OK + b"\r\n")
+    connection, response = make_started(wire := Wire(), taker := Taker(), OK + b"\r\n")
     deferred.append(lambda: None)
     for size in (AT_ONCE_BYTES + 1, 10, PART_BYTES):
         connection.data_received(bytes(size))
     assert not wire.reads
+    assert not response.awaits_provider
     assert taker.body == b""
     _, work = deferred
     deferred.clear()
