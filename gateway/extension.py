@@ -229,8 +229,6 @@ class Extra:
     """Its tables in ledgers. A ledger whose extra is missing keeps them."""
     databases: Callable[[], Databases] | None = None
     """Returns the `Databases` that open ledgers at addresses such as [storage] url."""
-    schemas: Mapping[str, int] = field(default_factory=dict)
-    """The version of the schema in each kind of database, by name; only the test of the README reads it."""
     make_advice: Callable[[], Advice] | None = None
     """Returns its advice on gateway.toml. Only one extra may have this."""
     first_start: Callable[[Books, Config, str, tuple[str, int]], FirstStartText] | None = None

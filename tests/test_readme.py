@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import datetime
 from fnmatch import fnmatch
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from gateway.cli.parser import make_parser
 from gateway.cli.verbs import VERBS, find_words, load_verbs
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
-from gateway.extension import find_extras, find_ledger_tables, find_missing
+from gateway.extension import find_ledger_tables, find_missing
 from gateway.ledger.call_records import Receipt, describe_receipt
 from gateway.ledger.versions import VERSION
 from tests import ROOT
@@ -94,12 +95,13 @@ def test_the_changes_tell_every_schema() -> None:
     _, latest, *_ = TEXTS["changes"].split("\n## ")
     tables = {f"extra {name}": one.version for name, one in find_ledger_tables().items()}
     schemas = {"SQLite": VERSION, **{name: one for name, one in tables.items() if one > 1}}
-    for extra in find_extras().values():
-        schemas |= extra.schemas
+    for path in (ROOT / "gateway").glob("extras/*/versions.py"):  # of databases
+        name = path.parent.name
+        schemas[name] = import_module(f"gateway.extras.{name}.versions").VERSION
     told = re.search(r"^Schema of the database: (.*?)\.?$", latest, re.MULTILINE)
     assert told is not None
     for name, version in schemas.items():
-        assert f"{version} in {name}" in told[1]
+        assert f"{version} in {name}".lower() in told[1].lower()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert latest.split()[0] == project["version"]
 

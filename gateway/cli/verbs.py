@@ -49,20 +49,17 @@ DEFAULT: Final = "serve"
 DEFAULT_CONFIG: Final = "gateway.toml"
 
 
-class Presence(TypedDict, total=False):
-    """Parameters of argparse's `add_argument`: whether there is a value, and its name."""
+class Parameters(TypedDict, total=False):
+    """Parameters of argparse's `add_argument`."""
 
-    default: object
-    dest: str
-    nargs: str
-    required: bool
-
-
-class Parameters(Presence, total=False):
     action: str
     choices: Sequence[str]
+    default: object
+    dest: str
     help: str
     metavar: str
+    nargs: str
+    required: bool
     type: Callable[[str], object]
 
 
@@ -94,7 +91,7 @@ METAVARS: Final[Mapping[Callable[[str], object], str]] = {
 
 
 def arg(
-    name: str, kind: str | Callable[[str], object], what: str, **others: Unpack[Presence]
+    name: str, kind: str | Callable[[str], object], what: str, **others: Unpack[Parameters]
 ) -> Argument:
     """Make an argument with a value. `kind` is a parser of `METAVARS`, or the metavar of a word."""
     metavar, parse_value = (kind, read.word) if isinstance(kind, str) else (METAVARS[kind], kind)
@@ -105,7 +102,7 @@ def arg(
 
 
 def edit(
-    name: str, kind: str | Callable[[str], object], what: str, **others: Unpack[Presence]
+    name: str, kind: str | Callable[[str], object], what: str, **others: Unpack[Parameters]
 ) -> Argument:
     """Make an argument that changes or clears a value; without it the function gets none."""
     others["default"] = argparse.SUPPRESS
@@ -119,7 +116,7 @@ def flag(name: str, what: str) -> Argument:
     return Argument(name, {"action": "store_true", "help": what})
 
 
-def choice(name: str, words: Sequence[str], what: str, **others: Unpack[Presence]) -> Argument:
+def choice(name: str, words: Sequence[str], what: str, **others: Unpack[Parameters]) -> Argument:
     """Make an option with one of these words."""
     what = f"{what} (default: {others['default']})" if "default" in others else what
     parameters: Parameters = {"choices": words, "help": what}

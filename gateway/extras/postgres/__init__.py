@@ -41,7 +41,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.extension import Extra
-from gateway.extras.postgres.versions import VERSION
 
 if TYPE_CHECKING:
     from gateway.extras.moves.ledgers import Mover
@@ -60,9 +59,4 @@ def _add_to_moves() -> Mover:
     return opening
 
 
-EXTRA = Extra(
-    needs=("packages",),
-    adds_to={"moves": _add_to_moves},
-    databases=_find_databases,
-    schemas={"PostgreSQL": VERSION},
-)
+EXTRA = Extra(needs=("packages",), adds_to={"moves": _add_to_moves}, databases=_find_databases)
