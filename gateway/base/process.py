@@ -41,12 +41,6 @@ class ExitCode(IntEnum):
 UNKNOWN: Final = "unknown"
 
 
-@cache
-def find_version() -> str:
-    """Return the version of this process, which looks it up as it starts."""
-    return _find_version()
-
-
 def _find_version() -> str:
     """Return the installed version; `unknown` if the source is run without being installed."""
     from importlib import metadata  # imported only here: 0.8 MiB
@@ -57,15 +51,11 @@ def _find_version() -> str:
         return UNKNOWN
 
 
+find_version: Final = cache(_find_version)
+"""Returns the version of this process, which looks it up as it starts."""
 COMMIT_CHARS: Final = 10
 """Characters of a commit that are shown: enough to tell commits apart, as with Git's own short form."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
-
-@cache
-def find_commit() -> str:
-    """Return the commit of this process; "" if nothing tells it."""
-    return _find_commit()
 
 
 def find_installed() -> tuple[str, str]:
@@ -84,6 +74,10 @@ def _find_commit() -> str:
     if not _COMMIT.fullmatch(found):
         found = _read_head(package.parent / ".git") or _read_origin()
     return found[:COMMIT_CHARS] if _COMMIT.fullmatch(found) else ""
+
+
+find_commit: Final = cache(_find_commit)
+"""Returns the commit of this process; "" if nothing tells it."""
 
 
 @cache
