@@ -27,66 +27,51 @@ from gateway.ledger.sql.database import Connection, Row
 from gateway.ledger.sql.rows import sum_charges
 from gateway.ledger.sqlite.folds import count_and_file
 from gateway.ledger.sqlite.statements import (
-    NO_PADDING,
-    Statement,
     read_rows,
     run_all_rows,
     run_rows,
     transaction,
     transaction_aside,
+    write_insert,
+    write_update,
 )
 
 Charge = tuple[Hold, Settlement]
 
-_INSERT_PRICES: Final = Statement(
-    "INSERT OR IGNORE INTO prices (id, price) SELECT * FROM", NO_PADDING
-)
+_INSERT_PRICES: Final = write_insert("INSERT OR IGNORE INTO prices (id, price)", 2)
 _ENDED: Final = ("id", "price_id", *PENDING, "ended_ms", "charge_id")
 _OPENED: Final = (
     "account_id", "key_id", "budget_id", "model", "stream", "hold_nano", "started_ms",
 )  # fmt: skip
 """The columns of a request that its end sets, and those that stay."""
+_NEW: Final = (*_ENDED, *_OPENED)
 # Itemgetters read these fields in C, as each request needs them.
-_read_new: Final = itemgetter(*_ENDED, *_OPENED)
+_read_new: Final = itemgetter(*_NEW)
 _read_ended: Final = itemgetter(*_ENDED)
-_INSERT_REQUESTS: Final = Statement(
-    f"INSERT INTO requests ({', '.join((*_ENDED, *_OPENED))}) SELECT * FROM", NO_PADDING
+_INSERT_REQUESTS: Final = write_insert(f"INSERT INTO requests ({', '.join(_NEW)})", len(_NEW))
+_SETTLE_REQUESTS: Final = write_update("requests", *_ENDED[1:], more="AND state = 'pending'")
+_INSERT_CHARGES: Final = write_insert(
+    "INSERT INTO entries (id, kind, account_id, amount_nano, balance_after_nano, request_id, created_ms)",
+    7,
 )
-_SETTLED: Final = ", ".join(
-    f"{name} = new.column{number}" for number, name in enumerate(_ENDED[1:], 2)
-)
-_SETTLE_REQUESTS: Final = Statement(
-    f"UPDATE requests SET {_SETTLED} FROM",  # noqa: S608 - of constants
-    "AS new WHERE requests.id = new.column1 AND requests.state = 'pending'",
-)
-_INSERT_CHARGES: Final = Statement(
-    "INSERT INTO entries (kind, id, account_id, amount_nano, balance_after_nano, request_id, created_ms)"
-    " SELECT 'charge', * FROM",
-    NO_PADDING,
-)
-_READ_BALANCES: Final = Statement(
+_READ_BALANCES: Final = (
     "SELECT json_array((SELECT coalesce(max(id), 0) FROM entries),"
     " json_group_array(json_array(id, balance_nano))) FROM accounts WHERE id IN"
 )
 """The last entry's id, and the balances. They are read at once: each statement gives up the GIL."""
-_WRITE_BALANCES: Final = Statement(
-    "UPDATE accounts SET balance_nano = new.column2 FROM", "AS new WHERE accounts.id = new.column1"
-)
-_READ_SPENT: Final = Statement(
+_WRITE_BALANCES: Final = write_update("accounts", "balance_nano")
+_READ_SPENT: Final = (
     "SELECT json_group_array(json_array(id, spent_nano + coalesce(("
     " SELECT sum(unfolded.cost_nano) FROM unfolded CROSS JOIN keys AS used ON used.id = key_id"
     " WHERE used.origin_id = keys.id"
     "), 0))) FROM keys WHERE id IN"
 )
 """The spending of these keys' lines, with the charges that are not in the sums yet."""
-_READ_BUDGETS: Final = Statement(
+_READ_BUDGETS: Final = (
     "SELECT json_group_array(json_array(id, period, period_day, spent_nano))"
     " FROM budgets WHERE id IN"
 )
-_WRITE_BUDGETS: Final = Statement(
-    "UPDATE budgets SET spent_nano = new.column2, period_day = new.column3 FROM",
-    "AS new WHERE budgets.id = new.column1",
-)
+_WRITE_BUDGETS: Final = write_update("budgets", "spent_nano", "period_day")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +200,7 @@ def _post_charges(
         account_id = hold.account.id
         balances_nano[account_id] -= end.cost_nano
         about = (balances_nano[account_id], hold.admission.request_id, now_ms)
-        rows.append((entry_id, account_id, -end.cost_nano, *about))
+        rows.append((entry_id, "charge", account_id, -end.cost_nano, *about))
     run_rows(connection, _INSERT_CHARGES, rows)
     run_rows(connection, _WRITE_BALANCES, [*balances_nano.items()])
     return balances_nano
@@ -253,6 +238,7 @@ def write_aside(connection: sqlite3.Connection, write: Aside) -> None:
 
 
 def _insert_rows(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
-    into, then = sql.split("VALUES")
-    statement = Statement(f"{into} SELECT * FROM", f"{NO_PADDING} {then}")
-    run_all_rows(cast("sqlite3.Connection", connection), statement, rows)
+    if rows:
+        into, then = sql.split("VALUES")
+        statement = write_insert(into, len(rows[0]), then)
+        run_all_rows(cast("sqlite3.Connection", connection), statement, rows)

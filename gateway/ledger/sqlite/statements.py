@@ -63,25 +63,42 @@ ROWS_AT_ONCE: Final = 512
 # looks twice for an adapter of each NULL, and each look raises an error.
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """The SQL before and after the rows. A padding row has -1 everywhere and must have no effect.
+    """The SQL before and after many rows. A padding row has -1 everywhere and must have no effect.
 
     Compared by identity: its hash is computed for each use.
     """
 
     before: str
-    after: str = ""
+    after: str
+    one: str
+    """The SQL for a single row, which needs no table of rows: a charge takes a quarter less of the processor."""
 
 
-NO_PADDING: Final = "WHERE column1 <> -1"
-"""Leaves out the padding: no row begins with a negative number."""
+def write_insert(into: str, columns: int, after: str = "") -> Statement:
+    """Write the insertion of rows that do not begin with a negative number; `after` is an upsert clause."""
+    one = f"{into} VALUES ({','.join('?' * columns)}) {after}"
+    return Statement(f"{into} SELECT * FROM", f"WHERE column1 <> -1 {after}", one)
+
+
+def write_update(table: str, *columns: str, more: str = "") -> Statement:
+    """Write the update of the rows whose ids are the first values; `more` is another condition."""
+    many = ", ".join(f"{name} = new.column{number}" for number, name in enumerate(columns, 2))
+    one = ", ".join(f"{name} = ?{number}" for number, name in enumerate(columns, 2))
+    return Statement(
+        f"UPDATE {table} SET {many} FROM",  # noqa: S608 - of constants, here and below
+        f"AS new WHERE {table}.id = new.column1 {more}",
+        f"UPDATE {table} SET {one} WHERE id = ?1 {more}",  # noqa: S608
+    )
 
 
 def run_rows(
     connection: sqlite3.Connection, statement: Statement, rows: Sequence[Row]
 ) -> sqlite3.Cursor:
     """Run the statement over rows of equal length, at least one."""
+    if len(rows) == 1:
+        return connection.execute(statement.one, rows[0])
     columns = len(rows[0])
-    count = 1 << (len(rows) - 1).bit_length()  # the next power of two
+    count = _round_up(len(rows))
     padding = (-1,) * (columns * (count - len(rows)))
     return connection.execute(
         _compose(statement, columns, count), (*chain.from_iterable(rows), *padding)
@@ -94,12 +111,17 @@ def run_all_rows(connection: sqlite3.Connection, statement: Statement, rows: Seq
         run_rows(connection, statement, rows[start : start + ROWS_AT_ONCE])
 
 
-def read_rows(
-    connection: sqlite3.Connection, statement: Statement, ids: Collection[int | str]
-) -> Any:
-    """Return the rows for these ids, at least one; `statement` gives them as one JSON array."""
-    (array,) = run_rows(connection, statement, [*zip(ids, strict=True)]).fetchone()
+def read_rows(connection: sqlite3.Connection, sql: str, ids: Collection[int | str]) -> Any:
+    """Return the rows of these ids, at least one; the statement ends with `IN` and makes one JSON array."""
+    count = _round_up(len(ids))
+    values = (*ids, *(-1,) * (count - len(ids)))
+    (array,) = connection.execute(f"{sql} ({','.join('?' * count)})", values).fetchone()
     return orjson.loads(array)
+
+
+def _round_up(count: int) -> int:
+    """Return the next power of two."""
+    return 1 << (count - 1).bit_length()
 
 
 @lru_cache(maxsize=256)

@@ -33,7 +33,7 @@ from gateway.ledger.sqlite.books import SqliteBooks, run_audit
 from gateway.ledger.sqlite.folds import BY_DAY, BY_HOUR, fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending
-from gateway.ledger.sqlite.statements import NO_PADDING, Statement, read_rows, run_rows
+from gateway.ledger.sqlite.statements import read_rows, run_rows, write_insert, write_update
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import assert_sound, query
 from tests.support.memory import MEMORY
@@ -305,8 +305,9 @@ def test_a_clock_set_back_counts_the_interrupted_when_they_began(
     assert next(iter(read_sums(connection, "daily", BY_DAY)))[1] == 20_000
 
 
-INSERT = Statement("INSERT INTO numbers SELECT * FROM", NO_PADDING)
-READ = Statement("SELECT json_group_array(json_array(id, n)) FROM numbers WHERE id IN")
+INSERT = write_insert("INSERT INTO numbers (id, n)", 2)
+UPDATE = write_update("numbers", "n", more="AND n < 3")
+READ = "SELECT json_group_array(json_array(id, n)) FROM numbers WHERE id IN"
 
 
 @pytest.fixture
@@ -323,6 +324,10 @@ def test_each_row_is_written_and_read_once(numbers: sqlite3.Connection, count: i
     assert numbers.execute("SELECT * FROM numbers").fetchall() == rows
     assert read_rows(numbers, READ, [id_ for id_, _ in rows]) == [list(row) for row in rows]
     assert read_rows(numbers, READ, ["unknown"]) == []
+    raised = [(id_, n + 10) for id_, n in rows]
+    assert run_rows(numbers, UPDATE, raised).rowcount == min(count, 3)
+    assert numbers.execute("SELECT * FROM numbers").fetchall() == raised[:3] + rows[3:]
+    assert run_rows(numbers, UPDATE, raised[:1]).rowcount == 0
 
 
 def test_a_connection_meets_few_statements(numbers: sqlite3.Connection) -> None:
@@ -330,7 +335,7 @@ def test_a_connection_meets_few_statements(numbers: sqlite3.Connection) -> None:
     numbers.set_trace_callback(seen.add)
     for count in range(1, 65):
         read_rows(numbers, READ, [""] * count)
-    shapes = {text.count("(''") + text.count("(-1") for text in seen}
+    shapes = {text.count("''") + text.count("-1") for text in seen}
     assert shapes == {1, 2, 4, 8, 16, 32, 64}
 
 
