@@ -22,7 +22,7 @@ from typing import Final, cast
 from gateway.ledger.base import PENDING, Aside, Hold, Settlement, write_end
 from gateway.ledger.budget_records import Spending, find_span
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.serving.queue import Item, NotPendingError
+from gateway.ledger.serving.queue import Item, NotPendingError, Report
 from gateway.ledger.sql.database import Connection, Row
 from gateway.ledger.sql.rows import sum_charges
 from gateway.ledger.sqlite.folds import count_and_file
@@ -75,15 +75,6 @@ _WRITE_BUDGETS: Final = write_update("budgets", "spent_nano", "period_day")
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """Balances and spending of the touched accounts, keys and budgets, to be assigned in memory."""
-
-    balances_nano: dict[int, int]
-    spent_nano: dict[str, int]
-    spendings: dict[int, Spending]
-
-
-@dataclass(frozen=True, slots=True)
 class KnownValues:
     """Values that this process has committed and no other process changes."""
 
@@ -93,9 +84,13 @@ class KnownValues:
 
 
 def commit_requests(
-    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, known: KnownValues
-) -> Committed:
-    """Write all items in one transaction, or none; add the committed values to `known`."""
+    connection: sqlite3.Connection,
+    items: Sequence[Item],
+    now_ms: int,
+    known: KnownValues,
+    report: Report,
+) -> None:
+    """Write all items in one transaction, or none; add the committed values to `known` and to the report."""
     new_prices: dict[int, str] = {}
     charges: list[Charge] = []
     accounts: set[int] = set()
@@ -131,7 +126,10 @@ def commit_requests(
     # Only after the commit: values of a batch that was rolled back are not in the database.
     known.prices.update(new_prices)
     known.spent_nano.update(spent)
-    return Committed(balances_nano, spent, spendings)
+    report.balances_nano.update(balances_nano)
+    report.spent_nano.update(spent)
+    report.spendings.update(spendings)
+    report.done.extend(items)
 
 
 def _write_requests(connection: sqlite3.Connection, items: Sequence[Item], last_id: int) -> None:

@@ -251,7 +251,7 @@ class SqliteStore:
     ) -> bool:
         """Commit and report; return False if the items should be retried one by one."""
         try:
-            committed = commit_requests(connection, items, now_ms, self._known)
+            commit_requests(connection, items, now_ms, self._known, report)
         except ITEM_ERRORS as error:
             # The items are not to blame: each of them alone would fail, too.
             if isinstance(error, sqlite3.Error) and _is_out_of_order(error):
@@ -259,10 +259,6 @@ class SqliteStore:
                 return True
             report.refused.extend((item, error) for item in items)
             return False
-        report.balances_nano.update(committed.balances_nano)
-        report.spent_nano.update(committed.spent_nano)
-        report.spendings.update(committed.spendings)
-        report.done.extend(items)
         return True
 
     def _explain(self, error: sqlite3.Error | FilesLost) -> LedgerError:

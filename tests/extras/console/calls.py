@@ -14,7 +14,7 @@ from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.queue import MAX_ITEMS, Item
+from gateway.ledger.serving.queue import MAX_ITEMS, Item, Report
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests
 from gateway.ledger.sqlite.schema import connect
 from tests.ledger.contract.kit import PRICE, TOKENS
@@ -60,7 +60,7 @@ def add_calls(path: Path, account_id: int, calls: Iterable[Past]) -> list[str]:
             items = [
                 _make_item(account_id, id_, past) for id_, past in made[first : first + MAX_ITEMS]
             ]
-            commit_requests(connection, items, NOON_MS, KnownValues())
+            commit_requests(connection, items, NOON_MS, KnownValues(), Report())
     return [id_ for id_, _ in made]
 
 
@@ -69,7 +69,7 @@ def end_call(path: Path, account_id: int, request_id: str, past: Past) -> None:
     item = _make_item(account_id, request_id, past)
     with closing(connect(path)) as connection:
         commit_requests(
-            connection, [Item(item.hold, False, item.settlement)], NOON_MS, KnownValues()
+            connection, [Item(item.hold, False, item.settlement)], NOON_MS, KnownValues(), Report()
         )
 
 

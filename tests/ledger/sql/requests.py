@@ -9,7 +9,7 @@ from itertools import count
 from gateway.base.ids import find_first_id
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.queue import Item
+from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests
 from tests.ledger.contract.kit import admission
 
@@ -29,4 +29,4 @@ def make_item(
 
 def add_requests(connection: sqlite3.Connection, items: Sequence[Item], now_ms: int) -> None:
     """Write the requests and their charges at a time."""
-    commit_requests(connection, items, now_ms, KnownValues())
+    commit_requests(connection, items, now_ms, KnownValues(), Report())

@@ -16,7 +16,7 @@ import pytest
 
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.queue import Item, NotPendingError
+from gateway.ledger.serving.queue import Item, NotPendingError, Report
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
@@ -137,6 +137,8 @@ async def test_a_request_is_settled_once_in_the_books(
     rows = "SELECT state, cost_nano FROM requests"
     before = query(place.path, rows)
     with closing(connect(place.path)) as connection, pytest.raises(NotPendingError):
-        commit_requests(connection, [Item(hold, insert=False, settlement=second)], 1, KnownValues())
+        commit_requests(
+            connection, [Item(hold, insert=False, settlement=second)], 1, KnownValues(), Report()
+        )
     assert query(place.path, rows) == before
     assert_sound(place.path)

@@ -25,10 +25,10 @@ from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.serving.queue import Item
+from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.rows import SQL, SUMS
-from gateway.ledger.sqlite.batch import Committed, KnownValues, commit_requests
+from gateway.ledger.sqlite.batch import KnownValues, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks, run_audit
 from gateway.ledger.sqlite.folds import BY_DAY, BY_HOUR, fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
@@ -99,8 +99,8 @@ def play(connection: sqlite3.Connection, ends: list[End]) -> None:
     """One batch; what is pending already was written by an earlier one."""
     items = [make_item(end) for end in ends]
     opened = [Item(item.hold, insert=True, settlement=None) for item in items if not item.insert]
-    commit_requests(connection, opened, 1, KnownValues())
-    commit_requests(connection, items, 1, KnownValues())
+    commit_requests(connection, opened, 1, KnownValues(), Report())
+    commit_requests(connection, items, 1, KnownValues(), Report())
 
 
 def read_sums(connection: sqlite3.Connection, table: str, place: tuple[str, ...]) -> Sums:
@@ -204,7 +204,7 @@ def test_an_audit_and_an_export_see_charges_that_no_fold_has(
     item = make_item(posted(MIDNIGHT_MS))
     assert item.settlement is not None
     item.settlement = replace(item.settlement, provider_cost_nano=3)
-    commit_requests(connection, [item, make_item(posted(0, key=3))], 1, KnownValues())
+    commit_requests(connection, [item, make_item(posted(0, key=3))], 1, KnownValues(), Report())
     assert run_audit(connection, full=True, now_ms=1).problems == ()
     connection.execute("BEGIN")
     see_all_charges(connection)
@@ -223,7 +223,7 @@ def test_a_snapshot_lists_every_charge_of_its_balance(
 
     def charge(statement: str) -> None:
         if statement == "BEGIN" and left:
-            commit_requests(connection, [left.pop()], 1, KnownValues())
+            commit_requests(connection, [left.pop()], 1, KnownValues(), Report())
 
     with open_books(tmp_path / "gateway.db") as books:
         assert isinstance(books, SqliteBooks)
@@ -274,9 +274,11 @@ def test_no_line_spends_more_than_its_sum_can_keep(connection: sqlite3.Connectio
     """The charge is refused: a fold that failed for it would fail for all."""
     known = KnownValues()
     item = make_item(posted(MIDNIGHT_MS, MAX_INTEGER - 10**12))
-    commit_requests(connection, [item], 1, known)
+    commit_requests(connection, [item], 1, known, Report())
     with pytest.raises(OverflowError):
-        commit_requests(connection, [make_item(posted(MIDNIGHT_MS, 10**12 + 1))], 1, known)
+        commit_requests(
+            connection, [make_item(posted(MIDNIGHT_MS, 10**12 + 1))], 1, known, Report()
+        )
     check(connection)
 
 
@@ -285,7 +287,7 @@ def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Conne
     crashed = [replace(make_item(posted(0, key=key)), settlement=None) for key in (0, 0, 3)]
     failed = replace(posted(MIDNIGHT_MS, 0), outcome="upstream_error")
     play(connection, [failed, posted(MIDNIGHT_MS + HOUR_MS)])
-    commit_requests(connection, crashed, 1, KnownValues())
+    commit_requests(connection, crashed, 1, KnownValues(), Report())
     for found in (3, 0):
         assert interrupt_pending(connection, MIDNIGHT_MS + 5) == found
         check(connection)
@@ -299,7 +301,7 @@ def test_a_clock_set_back_counts_the_interrupted_when_they_began(
 ) -> None:
     item = replace(make_item(posted(0)), settlement=None)
     item.hold.admission.started_ms = MIDNIGHT_MS
-    commit_requests(connection, [item], 1, KnownValues())
+    commit_requests(connection, [item], 1, KnownValues(), Report())
     interrupt_pending(connection, 1)
     check(connection)
     assert next(iter(read_sums(connection, "daily", BY_DAY)))[1] == 20_000
@@ -368,7 +370,7 @@ class Ledger:
         key = Key(key_id, account, terms, Line(key_id))
         return Hold(admission(), account, key, 1000, budget=budget)
 
-    def commit(self, ends: dict[int, tuple[int, int]], now_ms: int) -> Committed:
+    def commit(self, ends: dict[int, tuple[int, int]], now_ms: int) -> Report:
         """Commit a charge and its end for each key's number, with one of a key without a budget."""
         items = [
             Item(self.renew(self.holds[number]), True, settlement(cost_nano, ended_ms=ended_ms))
@@ -376,7 +378,9 @@ class Ledger:
         ]
         items.append(Item(self.renew(self.plain), True, settlement(9, ended_ms=now_ms)))
         with closing(connect(self.path)) as connection:
-            return commit_requests(connection, items, now_ms, KnownValues())
+            report = Report()
+            commit_requests(connection, items, now_ms, KnownValues(), report)
+        return report
 
     @staticmethod
     def renew(hold: Hold) -> Hold:
@@ -415,7 +419,7 @@ def test_budgets_take_two_statements_however_many_there_are(
         end = settlement(9, ended_ms=NOW_MS)
         holds = [ledger.plain, *ledger.holds[: 2 * budgets]]
         items = [Item(ledger.renew(hold), True, end) for hold in holds]
-        commit_requests(connection, items, NOW_MS, KnownValues())
+        commit_requests(connection, items, NOW_MS, KnownValues(), Report())
     assert sum("budgets" in statement for statement in told) == statements
 
 
