@@ -71,7 +71,7 @@ async def open_postgres(
     hang_seconds = min(notice_seconds, commit_seconds)
     writer = SharedWriter(store, memory, commit_seconds=commit_seconds, hang_seconds=hang_seconds)
     ledger = SharedLedger(store, memory, reader, clock, writer)
-    listener = Listener(url, partial(_tell, asyncio.get_running_loop(), ledger))
+    listener = Listener(url, partial(_tell, asyncio.get_running_loop(), writer.poll))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(reader.close)
         stack.push_async_callback(store.close, leave)  # behind all commits: it interrupts the rest
@@ -80,10 +80,10 @@ async def open_postgres(
         yield ledger
 
 
-def _tell(loop: asyncio.AbstractEventLoop, ledger: ServingLedger) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, poll: Callable[[], None]) -> None:
     # The listener's thread may outlive the loop by `NOTIFY_SECONDS`.
     if not loop.is_closed():
-        loop.call_soon_threadsafe(ledger.poll)
+        loop.call_soon_threadsafe(poll)
 
 
 def _load(

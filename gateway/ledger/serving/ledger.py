@@ -18,7 +18,8 @@ from typing import Final, Protocol
 from gateway.base.errors import InternalError, LedgerUnavailable
 from gateway.base.progress import Progress, Steps
 from gateway.base.turns import spawn
-from gateway.ledger.base import Admission, Hold, Key, Settlement
+from gateway.ledger.base import Account, Admission, Aside, AsideEnd, Hold, Key, Settlement
+from gateway.ledger.budget_records import Budget
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
 from gateway.ledger.records import LedgerError
@@ -73,6 +74,7 @@ class ServingLedger:
         """`clock` is the time in Unix milliseconds, the same for all that serve from the ledger."""
         self.clock = clock
         self._store = store
+        self._memory = memory
         self._writer = writer
         self._queue = writer.queue
         self._health = writer.health
@@ -80,18 +82,8 @@ class ServingLedger:
         self.at_end: list[Callable[[], Awaitable[object]]] = []
         """Awaited once the queue is committed, to write what is no part of the books."""
         self._loop = asyncio.get_running_loop()
-        # Bound here to spare each request calls that only forward.
+        # Bound, and no method, as each request calls it.
         self.find_key = memory.find_key
-        self.accounts = memory.accounts
-        self.budgets = memory.budgets
-        self.refresh = writer.refresh
-        self.watch_commits = writer.commit_watchers.append
-        self.watch_changes = writer.change_watchers.append
-        self.poll = writer.poll
-        self.read_spent = reader.read_spent
-        self.read_ended_key = reader.read_ended_key
-        self.fetch = reader.fetch
-        self.start_aside = store.start_aside
 
     @property
     def writable(self) -> bool:
@@ -107,6 +99,26 @@ class ServingLedger:
     def log_bytes(self) -> int:
         """Return the recent size of the log of commits; 0 if it is not on this machine."""
         return self._store.log_bytes
+
+    def accounts(self) -> Iterable[Account]:
+        """Return all accounts, as memory has them."""
+        return self._memory.accounts()
+
+    def budgets(self) -> Iterable[Budget]:
+        """Return the budgets of live keys and of holds."""
+        return self._memory.budgets()
+
+    async def refresh(self) -> None:
+        """Return once the present commits of other processes are in memory."""
+        await self._writer.refresh()
+
+    def watch_commits(self, watch: Callable[[int, float], object]) -> None:
+        """Call `watch` after each commit with the number of its requests and its seconds."""
+        self._writer.commit_watchers.append(watch)
+
+    def watch_changes(self, watch: Callable[[], object]) -> None:
+        """Call `watch` when other processes changed what extras keep in memory."""
+        self._writer.change_watchers.append(watch)
 
     def hold(self, key: Key, admission: Admission) -> Hold:
         """Check and reserve in one synchronous step, and queue the request's row.
@@ -221,6 +233,24 @@ class ServingLedger:
         if hold is not None and not hold.resolved:
             return make_pending_receipt(hold)
         return await self._reader.read_receipt(request_id)
+
+    async def read_spent(self, key: Key, today: int) -> Spent:
+        """Return what a key was charged up to `today`, a UTC day. Raises LedgerUnavailable."""
+        return await self._reader.read_spent(key, today)
+
+    async def read_ended_key(self, digest: bytes) -> EndedKey | None:
+        """Return when a key that is not in memory ended, or None. Raises LedgerUnavailable."""
+        return await self._reader.read_ended_key(digest)
+
+    async def fetch(
+        self, sql: str, values: Mapping[str, str | int]
+    ) -> Iterable[Sequence[str | int]]:
+        """Return the rows of a statement of an extra. Raises LedgerUnavailable."""
+        return await self._reader.fetch(sql, values)
+
+    def start_aside(self, write: Aside, report: AsideEnd) -> None:
+        """Write what is no part of the books, behind the round under way."""
+        self._store.start_aside(write, report)
 
     async def close(self) -> None:
         """Commit the queue, or give up after `commit_seconds`; then let others write the last of theirs."""
