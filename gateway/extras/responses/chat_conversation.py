@@ -141,14 +141,13 @@ def _translate_image(image: Field) -> Json:
 
 
 def _translate_file(file: Field) -> Json:
-    """Write a document by its link or by its content."""
-    data = file["file_data"].read_text()
-    name, made = file.get("filename"), {"type": "input_file"}
-    if isinstance(name, str) and name:
-        made["filename"] = name
-    elif not is_link(data):  # OpenAI refuses content without a name, and reads its kind there
-        made["filename"] = _TEXT_NAME if data.startswith("data:text/") else pivot.DEFAULT_FILENAME
-    return {**made, "file_url" if is_link(data) else "file_data": data}
+    """Write a document by its link, beside which OpenAI takes no name, or by its content, which needs one."""
+    data, name = file["file_data"].read_text(), file.get("filename")
+    if is_link(data):
+        return {"type": "input_file", "file_url": data}
+    if not (isinstance(name, str) and name):
+        name = _TEXT_NAME if data.startswith("data:text/") else pivot.DEFAULT_FILENAME
+    return {"type": "input_file", "filename": name, "file_data": data}
 
 
 _TRANSLATORS: Final[dict[str, Callable[[Field], Json]]] = {
