@@ -26,6 +26,8 @@ import gateway as package
 # To rewrite all asserts takes 12 CPU-seconds in each worker, and to compile the package half a second
 # in each gateway that a test starts; so the bytecode is kept even where the environment forbids it.
 sys.dont_write_bytecode = False
+# argparse looks for files of translated messages a hundred times in each command.
+os.environ["LANGUAGE"] = "C"
 # Imports make a million objects that stay: to look through them again and again takes a second.
 gc.disable()
 pytest.register_assert_rewrite("tests.support", "tests.extras", "tests.ledger")

@@ -11,9 +11,10 @@ from tests.agents.vendors.base import OPENING, STEPS, TOOL, Thinking
 from tests.support.accumulated import accumulate
 from tests.support.content import Content, ToolCall, of_completion, read_blocks, read_items
 from tests.support.formats import CALLERS
-from tests.support.pairs import CHAT_CALLER, MESSAGES_CALLER, RESPONSES_CALLER, Caller, Clients
+from tests.support.pairs import CHAT_CALLER, MESSAGES_CALLER, RESPONSES_CALLER, Caller
 from tests.support.process import GatewayProcess
 from tests.support.replies import Json
+from tests.support.sdks import Clients
 
 SCHEMA: Final = {
     "type": "object",

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.pairs import Clients
+from tests.support.sdks import Clients
 from tests.support.stage import Stage
 
 

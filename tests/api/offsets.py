@@ -22,8 +22,8 @@ from tests.streams import get_stream
 from tests.support.chat import NOTHING, Used, estimate, estimate_sent
 from tests.support.config import Dialect, Kind
 from tests.support.content import read_usage
-from tests.support.pairs import Clients
 from tests.support.replies import LAST_CHUNK, chunked, stream_head
+from tests.support.sdks import Clients
 from tests.support.upstream import End, Exchange, Script
 
 CALLS_PER_MODEL: Final = 4

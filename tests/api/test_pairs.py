@@ -13,9 +13,10 @@ import pytest
 from tests.support.chat import Used
 from tests.support.config import UPSTREAM_NAME
 from tests.support.content import Content, ToolCall
-from tests.support.pairs import PAIRS, Caller, Clients, Provider, each_pair
+from tests.support.pairs import PAIRS, Caller, Provider, each_pair
 from tests.support.replies import LAST_CHUNK, chunked, json_reply, stream_head
 from tests.support.rows import each_row, told_together
+from tests.support.sdks import Clients
 from tests.support.stage import Stage
 from tests.support.upstream import End, Exchange, Script
 

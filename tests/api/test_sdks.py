@@ -15,9 +15,10 @@ from tests.support.chat import Used
 from tests.support.config import KINDS
 from tests.support.content import Content, ToolCall
 from tests.support.messages import make_message
-from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Clients, Provider
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
 from tests.support.replies import completion, error_reply, json_reply
 from tests.support.rows import each_row
+from tests.support.sdks import Clients
 from tests.support.stage import Stage
 from tests.support.upstream import End, Script
 

@@ -5,10 +5,8 @@ Both sides use `Told`, so one test serves every pair.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, Protocol
 
 import anthropic
@@ -19,7 +17,6 @@ from tests.support import messages, responses
 from tests.support.chat import Used
 from tests.support.content import Content, ToolCall, of_completion, of_message, of_response
 from tests.support.formats import CALLERS
-from tests.support.process import GatewayProcess
 from tests.support.replies import (
     DONE,
     chunk,
@@ -30,6 +27,7 @@ from tests.support.replies import (
     sse_reply,
     text_chunks,
 )
+from tests.support.sdks import Clients
 from tests.support.upstream import Script
 
 Json = dict[str, Any]
@@ -169,36 +167,6 @@ def make_chat_usage(used: Used) -> Json:
 def _write_call(call: ToolCall) -> Json:
     function = {"name": call.name, "arguments": dumps(call.arguments).decode()}
     return {"id": call.id, "type": "function", "function": function}
-
-
-NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts nobody: to read the authorities' certificates for each client took a third of the time."""
-
-
-class Clients:
-    """The real SDKs, changed only in base address and key; created on first use."""
-
-    def __init__(self, gateway: GatewayProcess, key: str) -> None:
-        self._gateway = gateway
-        self._key = key
-
-    @cached_property
-    def chat(self) -> openai.AsyncOpenAI:
-        url = self._gateway.base_url
-        http = openai.DefaultAsyncHttpxClient(verify=NO_TLS)
-        return openai.AsyncOpenAI(base_url=url, api_key=self._key, max_retries=0, http_client=http)
-
-    @cached_property
-    def messages(self) -> anthropic.AsyncAnthropic:
-        url = self._gateway.root_url
-        http = anthropic.DefaultAsyncHttpxClient(verify=NO_TLS)
-        return anthropic.AsyncAnthropic(
-            base_url=url, api_key=self._key, max_retries=0, http_client=http
-        )
-
-    async def close(self) -> None:
-        for name in {"chat", "messages"} & vars(self).keys():
-            await getattr(self, name).close()
 
 
 @dataclass(frozen=True, slots=True)

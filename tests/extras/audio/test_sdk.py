@@ -13,9 +13,9 @@ from gateway.dialects.wire.records import ReplyContext
 from tests.support.chat import Used
 from tests.support.config import UPSTREAM_NAME, Places
 from tests.support.formats import SERVICES
-from tests.support.pairs import Clients
 from tests.support.replies import LAST_CHUNK, chunked, dumps, head
 from tests.support.rows import each_row
+from tests.support.sdks import Clients
 from tests.support.served import open_served
 from tests.support.stage import Stage
 from tests.support.upstream import Drip, ScriptedUpstream, Wait

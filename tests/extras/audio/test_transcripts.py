@@ -24,9 +24,9 @@ from tests.api.scene import Vitals
 from tests.support.chat import check_error
 from tests.support.client import Call, Reply, connect, request
 from tests.support.config import UPSTREAM_NAME
-from tests.support.pairs import Clients
 from tests.support.replies import error_reply, json_reply
 from tests.support.rows import each_row
+from tests.support.sdks import Clients
 from tests.support.served import Served, open_served, start_served
 from tests.support.stage import Stage
 from tests.support.upstream import Exchange, Wait

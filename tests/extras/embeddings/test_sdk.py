@@ -16,10 +16,10 @@ from tests.support.chat import Used
 from tests.support.config import EMBEDS, Kind
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
 from tests.support.formats import SERVICES
-from tests.support.pairs import Clients
 from tests.support.records import make_provider
 from tests.support.replies import dumps, http, json_reply
 from tests.support.rows import each_row
+from tests.support.sdks import Clients
 from tests.support.stage import Stage
 from tests.upstream.kit import TellingLife, make_attempt
 

@@ -16,9 +16,9 @@ from gateway.dialects.wire.records import ReplyContext, Target
 from gateway.extras.images.prices import MAX_CUTS, cut_images
 from tests.dialects.chat.kit import dump
 from tests.support.formats import SERVICES
-from tests.support.pairs import Clients
 from tests.support.replies import json_reply, sse_reply
 from tests.support.rows import each_row
+from tests.support.sdks import Clients
 from tests.support.stage import Stage
 
 IMAGES: Final = SERVICES["images"]
