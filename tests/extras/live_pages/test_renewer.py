@@ -29,6 +29,7 @@ async def test_the_mark_changes_with_what_the_caller_sees(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(renewer, "SHARED_SECONDS", -1.0)
+    monkeypatch.setattr("gateway.extras.observations.observer.WRITE_SECONDS", 0.02)
     mine, others = [await console.add_key(name) for name in (HOLDER, OTHER)]
     await read_marks(console)
     steps: list[tuple[Callable[[], Awaitable[object]], str]] = [
@@ -41,7 +42,7 @@ async def test_the_mark_changes_with_what_the_caller_sees(
         before = await read_marks(console)
         assert (await read_marks(console))[HOLDER] == before[HOLDER], "without a reason"
         await act()
-        async with asyncio.timeout(TIMEOUT_SECONDS):  # a refusal is written after some seconds
+        async with asyncio.timeout(TIMEOUT_SECONDS):  # a refusal is written a little later
             while find_changed(before, await read_marks(console)) != changed:
                 pass
 
