@@ -13,9 +13,9 @@ chat       chat requests, prices, error envelopes, rules of a stream
 messages   the same for the messages dialect, and its providers' replies
 embeddings requests for vectors, their providers' replies, and vectors read back
 texts      text completions: requests, and their providers' replies and events
-told       the content of a reply, independent of the dialect
-pairs      real SDKs and scripted providers of both dialects, in all four pairs
-said       the content of a chat stream, read independently of the gateway
+content    the content of a reply, independent of the dialect
+sdks       the SDKs of OpenAI and Anthropic as clients of a gateway
+pairs      callers by these and scripted providers, in all pairs of dialects
 extras     what the tests of extras have for others
 memory     a folder in memory, where there is room
 waiting    polls for conditions that have no event

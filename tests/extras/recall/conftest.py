@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 import pytest
 
-from tests.agents.market import Market, make_kinds, make_places
+from tests.agents.conftest import market
+from tests.agents.market import make_kinds, make_places
 from tests.support import running as runs
 from tests.support.config import KINDS
 from tests.support.running import Running
 from tests.support.seed import Seed
-from tests.support.upstream import ScriptedUpstream, port_of
+from tests.support.upstream import port_of
+
+__all__ = ["market"]
 
 OVER: Final = {
     f"over-{name}": replace(KINDS[name], count=1) for name in ("plain", "messages", "responses")
@@ -45,11 +48,3 @@ def shared(
     running = runs.start(folder, places, seeds=seeds, kinds=kinds, extras="")
     yield running
     running.gateway.stop()
-
-
-@pytest.fixture
-async def market(running: Running, alpha: ScriptedUpstream) -> AsyncIterator[Market]:
-    made = Market(running.gateway, running.callers["rich"].key)
-    alpha.always(made.serve)
-    yield made
-    await made.close()
