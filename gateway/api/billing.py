@@ -14,7 +14,7 @@ between an ending and a failure of the gateway, and nobody may be charged twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
@@ -85,6 +85,9 @@ def _undo(call: KeyedCall, admission: Admission, error: Exception, budget: Budge
         raise refuse_funds(error.lack, call.key, budget, call.gateway.config) from None
 
 
+Measure = Callable[[], usage.Metered]
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Bill:
     """The hold of one admitted request, and its settlement."""
@@ -122,15 +125,15 @@ class Bill:
             self._expected = charge
             self._call.gateway.ledger.raise_hold(self._hold, charge.cost_nano)
 
-    def settle(self, verdict: Verdict, metered: usage.Metered | None) -> Awaitable[None] | None:
+    def settle(self, verdict: Verdict, measure: Measure | None) -> Awaitable[None] | None:
         """Queue the charge that the verdict asks for; return None if there is none to wait for.
 
-        The result is done once the charge is committed. `metered` is what was used, as far as a provider
-        answered.
+        The result is done once the charge is committed. `measure`, which tells what was used, is None if no
+        provider answered.
         """
         call, admission = self._call, self._hold.admission
         ledger, ended_ms = call.gateway.ledger, call.gateway.ledger.clock()
-        charge, provider_cost_nano = self._find_charge(verdict, metered, ended_ms)
+        charge, provider_cost_nano = self._find_charge(verdict, measure, ended_ms)
         settlement = Settlement(
             outcome=verdict.outcome,
             provider=call.provider,
@@ -157,7 +160,7 @@ class Bill:
         return None if verdict.owed is Owed.NOTHING else settled
 
     def _find_charge(
-        self, verdict: Verdict, metered: usage.Metered | None, now_ms: int
+        self, verdict: Verdict, measure: Measure | None, now_ms: int
     ) -> tuple[Charge, int | None]:
         """Return the charge, and its cost at the provider's prices, if those are configured."""
         call, provider = self._call, self._call.provider
@@ -169,11 +172,12 @@ class Bill:
                 # The usage is unknown, as the reply was not read to its end. The expected cost is
                 # charged, or the delivered output if it costs more. A hold above that (made because the
                 # balance is small) is no reason to charge the worst case.
-                if metered is not None:
-                    self.raise_to(metered)
+                if measure is not None:
+                    self.raise_to(measure())
                 charge = self._expected
             case Owed.USAGE:
-                assert metered is not None
+                assert measure is not None
+                metered = measure()
                 if metered.unreported:
                     call.gateway.missing_usages.note(provider, self._model.id, now_ms)
                 charge = self._price(metered)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,7 +39,6 @@ from gateway.base.errors import (
     drop_frames,
 )
 from gateway.base.money import format_amount
-from gateway.base.usage import Metered
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import ReplyContext
 from gateway.upstream.attempt import Attempt
@@ -267,11 +267,11 @@ class Relay:
 
         Raises the error of a failure where no head was sent: it becomes a status.
         """
-        completion, delivery = self._completion, self._delivery
+        completion, delivery, keep = self._completion, self._delivery, self._completion.keep
         # The time is part of the charge's row, so it is taken before the row is queued.
         if verdict.last is lifecycle.Last.REPLY:
             completion.bill.note_first_byte()
-        settled = completion.bill.settle(verdict, self._measure(verdict))
+        settled = completion.bill.settle(verdict, None if delivery is None else delivery.measure)
         if settled is not None and verdict.last is not lifecycle.Last.NOTHING:
             try:
                 await settled
@@ -289,48 +289,41 @@ class Relay:
                 assert delivery is not None
                 # Sent only after the charge is committed: whoever has the end of a reply has paid for
                 # it.
-                self._sink.end(await self._take_last(delivery))
+                last = delivery.take_last()
+                if keep is not None:
+                    await self._keep(keep, last)
+                self._sink.end(last)
             case lifecycle.Last.ERROR:
                 assert isinstance(error, GatewayError)
                 self._send_error(error)
             case lifecycle.Last.NOTHING:
                 self._sink.abort()
-                if error is None and delivery is not None and delivery.complete:
-                    await self._take_last(delivery)  # its caller may come back for it
+                is_whole = error is None and delivery is not None and delivery.complete
+                if keep is not None and delivery is not None and is_whole:
+                    await self._keep(keep, delivery.take_last())  # its caller may come back for it
             case _:
                 assert_never(verdict.last)
 
-    async def _take_last(self, delivery: Delivery) -> bytes:
-        """Return what waits for the charge. An extra may keep it."""
-        last = delivery.take_last()
-        if self._completion.keep is not None:
-            try:
-                await self._completion.keep(last)
-            # It is charged by now: a bug in an extra must not cost the caller its end.
-            except Exception:
-                log.exception("a reply could not be kept")
-        return last
-
-    def _measure(self, verdict: lifecycle.Verdict) -> Metered | None:
-        """Return what was used, if that decides what is owed and a provider answered."""
-        is_free = verdict.owed is lifecycle.Owed.NOTHING
-        return None if is_free or self._delivery is None else self._delivery.measure()
+    async def _keep(self, keep: Callable[[bytes], Awaitable[None]], last: bytes) -> None:
+        try:
+            await keep(last)
+        # It is charged by now: a bug in an extra must not cost the caller its end.
+        except Exception:
+            log.exception("a reply could not be kept")
 
     def _conclude_at_once(self, fault: BaseException) -> None:
         """Conclude in a task that is cancelled, or after a fault of our own. A charge is only queued.
 
         Nothing is awaited: the loop ends, so an await may never return.
         """
-        completion, sink, is_stopped = (
-            self._completion,
-            self._sink,
-            isinstance(fault, CancelledError),
-        )
+        completion, sink = self._completion, self._sink
+        is_stopped = isinstance(fault, CancelledError)
         # A request without a settlement would hold its money until the next start.
         if completion.call.settlement is None:
             is_known = is_stopped and self.life.phase is not lifecycle.Phase.ENDED
             verdict = self._judge(Overloaded(STOPPED)) if is_known else lifecycle.UNCONCLUDED
-            _ = completion.bill.settle(verdict, self._measure(verdict))
+            measure = None if self._delivery is None else self._delivery.measure
+            _ = completion.bill.settle(verdict, measure)
         if not sink.opened:
             return
         if not is_stopped:

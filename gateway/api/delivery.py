@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import TypeVar
 
 from gateway.api.admission import Completion
-from gateway.api.bodies import SMALL_BYTES, count_reply, is_large, may_read, run_large
+from gateway.api.bodies import LOOP_VALUES, SMALL_BYTES, count_reply, is_large, may_read, run_large
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
 from gateway.base.errors import UpstreamError
@@ -97,11 +97,6 @@ class Delivery(ABC):
         if room is not None and not room.done() and (is_over or may_read(self._completion.call)):
             room.set_result(None)
 
-    def _note_alive(self) -> None:
-        """Tell the breakers, which need not wait for the end of a long reply."""
-        self._is_alive = True
-        self._route.provider.note_alive(self._route.target.upstream_model)
-
     def _count_buffered(self, size: int) -> bool:
         """Count the bytes that are buffered; return whether more may be read."""
         size = size if size > SMALL_BYTES else 0
@@ -137,7 +132,8 @@ class JsonDelivery(Delivery):
     def receive(self, data: bytes) -> Wants:
         """See `Receiver`. Raises GatewayError if the reply is too large."""
         if not self._is_alive:
-            self._note_alive()
+            self._is_alive = True
+            self._route.provider.note_alive(self._route.target.upstream_model)
         body = self._body
         body.write(data)
         size = body.tell()
@@ -149,11 +145,11 @@ class JsonDelivery(Delivery):
         return Wants.MORE if has_room else Wants.ROOM
 
     async def process_rest(self) -> None:
-        completion, left = self._completion, 0
+        completion, size, left = self._completion, self._body.tell(), 0
         # An extra's edit may copy the request into the reply, so a large request makes it slow.
         is_edited = completion.edit is not None and completion.request.is_large
         try:
-            if is_edited or self._is_large(self._body.tell(), self._bound_values):
+            if is_edited or (size > LOOP_VALUES and self._is_large(size, self._bound_values)):
                 reply = await run_large(completion.call, self._read)
             else:
                 reply = self._read()
@@ -223,7 +219,9 @@ class StreamDelivery(Delivery):
         pipeline = self.pipeline
         out = pipeline.feed(data)
         if not self._is_alive and pipeline.begun:
-            self._note_alive()
+            self._is_alive = True
+            # The breakers need not wait for the end of a long reply.
+            self._route.provider.note_alive(self._route.target.upstream_model)
         # Comments before the first event are dropped: the gateway sends its own.
         proceed = not (out and self._is_alive) or self._sink.send(out)
         # Raised after the events before the failure were sent: they belong to the caller.

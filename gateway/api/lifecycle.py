@@ -181,10 +181,8 @@ _STEPS: Final[dict[Phase, frozenset[Phase]]] = {
 }
 
 
-def find_ending(error: Exception | None) -> Ending:
-    """Return the ending that an error stands for. Without an error the reply is complete."""
-    if error is None:
-        return Ending.COMPLETE
+def find_ending(error: Exception) -> Ending:
+    """Return the ending that an error stands for."""
     return next(ending for kind, ending in _ENDED_BY if isinstance(error, kind))
 
 
@@ -249,7 +247,8 @@ class Lifecycle(Life):
         `error` ended it; without one the reply is complete. `head_sent`: the 200 and the headers of a stream
         went out, so the status is decided.
         """
-        self.ended_as = (find_ending(error), self.caller_gone, self.phase, delivered)
+        ending = Ending.COMPLETE if error is None else find_ending(error)
+        self.ended_as = (ending, self.caller_gone, self.phase, delivered)
         status = error.status if isinstance(error, errors.GatewayError) else 0
         verdict = judge(self.ended_as, head_sent, status)
         self.phase = Phase.ENDED

@@ -54,7 +54,7 @@ INPUT: Final = 10
 
 def charge(bill: Bill, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
     """Settle what was used."""
-    settled = bill.settle(Verdict(outcome, status, Owed.USAGE, Last.REPLY), metered)
+    settled = bill.settle(Verdict(outcome, status, Owed.USAGE, Last.REPLY), lambda: metered)
     assert settled is not None
     return settled
 

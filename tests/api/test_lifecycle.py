@@ -93,8 +93,8 @@ class Scene:
     done: list[Any] = field(default_factory=list)
     call: Call = field(default_factory=make_call)
 
-    def settle(self, verdict: Verdict, metered: object) -> Awaitable[None] | None:
-        assert (metered is None) == (verdict.owed is Owed.NOTHING)
+    def settle(self, verdict: Verdict, measure: object) -> Awaitable[None] | None:
+        assert measure is not None
         self.done.append((verdict.owed, verdict.outcome, verdict.status))
         self.call.settlement = cast("Any", verdict)
         return None if verdict.owed is Owed.NOTHING else self.commit

@@ -152,7 +152,7 @@ class World:
         one = self.in_flight.pop(self.dice.randrange(len(self.in_flight)))
         most = count_output(one.request, one.model)
         tokens = Tokens(one.input_tokens, output=self.dice.randrange(1, most + 1))
-        _ = one.bill.settle(COMPLETE, Metered(tokens, estimated=False))
+        _ = one.bill.settle(COMPLETE, lambda: Metered(tokens, estimated=False))
         assert one.call.settlement is not None
         cost_nano = one.call.settlement.cost_nano
         self.beyond_nano += max(cost_nano - one.covered_nano, 0)
@@ -267,7 +267,7 @@ def play_crowd(
     metered = Metered(tokens, False, payload.options.tool_calls)
     most_nano = compute_cost_nano(tokens, model.prices.base, metered.tool_calls)
     for bill in bills:
-        _ = bill.settle(COMPLETE, metered)
+        _ = bill.settle(COMPLETE, lambda: metered)
     assert world.ledger.account.balance_nano > -most_nano, (len(bills), most_nano)
     return len(bills)
 
