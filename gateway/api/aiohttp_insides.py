@@ -64,12 +64,7 @@ class Visitor:
     is_known: bool = False
     """The last request was authenticated: by a key, or by a console session."""
     was_known: bool = False
-    """Any earlier request was authenticated."""
-
-    def begin_request(self) -> None:
-        """Note that another request may follow, which is not authenticated yet."""
-        self.was_known |= self.is_known
-        self.is_known = False
+    """Any request was authenticated."""
 
 
 class PacedConnection(RequestHandler):
@@ -222,8 +217,7 @@ class PacedConnection(RequestHandler):
         """Let aiohttp parse bytes; count the chunks among them."""
         count = self._request_count
         if not self._request_in_progress:
-            if self.visitor.is_known:
-                self.visitor.begin_request()
+            self.visitor.is_known = False
             if len(self.head) < KEPT_HEAD_BYTES:
                 self.head += data[:KEPT_HEAD_BYTES]
         before = _count_chunks(self._body) if self._chunked else 0

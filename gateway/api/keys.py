@@ -77,7 +77,7 @@ def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
     connection = http.protocol
     if isinstance(connection, PacedConnection):  # a test may serve by aiohttp's own
         visitor = connection.visitor
-        visitor.is_known = True
+        visitor.is_known = visitor.was_known = True
         visitor.owner = visitor.owner if account_id is None else account_id
 
 

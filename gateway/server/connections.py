@@ -153,7 +153,7 @@ class ConnectionWatch:
             visitor = connection.visitor
             if transport is None or transport.is_closing():
                 continue
-            if not (visitor.is_known or visitor.was_known):
+            if not visitor.was_known:
                 strangers.append(connection)
             # A known caller's request in flight is not cut to make room for a new connection.
             elif is_served and visitor.is_known:

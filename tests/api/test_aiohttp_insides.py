@@ -104,10 +104,3 @@ def test_the_parser_in_python_is_told(
     monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
     serve._check_parser()
     assert "only its parser in Python" in caplog.text
-
-
-def test_a_visitor_stays_known_and_its_next_request_is_not_yet() -> None:
-    visitor = aiohttp_insides.Visitor(owner=1, is_known=True)
-    for _ in range(2):
-        visitor.begin_request()
-        assert (visitor.owner, visitor.is_known, visitor.was_known) == (1, False, True)

@@ -64,7 +64,7 @@ class Connection:
     replied: float = 0.0
     made: float = 0.0
     is_known: bool = True
-    was_known: bool = False
+    was_known: bool = True
     is_asked: bool = False
     is_answered: bool = False
     is_at_rest: bool = False
@@ -158,7 +158,7 @@ def test_all_are_aborted_at_the_end() -> None:
 
 MOST = 18
 FRESH = math.inf
-STRANGER: dict[str, Any] = {"is_known": False}
+STRANGER: dict[str, Any] = {"is_known": False, "was_known": False}
 CLOSED: list[dict[str, Any]] = [
     # of strangers beyond four, whose share that is: those at rest
     STRANGER | {"made": 3.0, "is_answered": True, "is_at_rest": True},
@@ -168,7 +168,7 @@ CLOSED: list[dict[str, Any]] = [
     STRANGER | {"made": 2.0},
     # who idles, or is served what everybody may ask for
     {"replied": 1.0},
-    {"replied": 2.0, "_request_in_progress": True, "is_known": False, "was_known": True},
+    {"replied": 2.0, "_request_in_progress": True, "is_known": False},
     # who does not read the rest of a reply
     {"transport": Transport(unread=1), "replied": 1.0},
     {"transport": Transport(unread=1), "replied": 2.0},
@@ -179,7 +179,7 @@ CLOSED: list[dict[str, Any]] = [
 SPARED: list[dict[str, Any]] = [
     STRANGER | {"made": FRESH, "is_asked": True},
     {"is_asked": True},
-    {"is_known": False, "was_known": True, "is_asked": True},
+    {"is_known": False, "is_asked": True},
     *[{"_request_in_progress": True, "transport": Transport(unread=5)}] * 5,
 ]
 
