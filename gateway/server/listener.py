@@ -123,7 +123,7 @@ _ADVICE: Final = {
     errno.EACCES: "ports below 1024 are for root alone; set [server] port in gateway.toml, or let systemd"
     " listen (`unit --socket`)",
 }
-"""What to do about an address that cannot be bound."""
+"""Says how to go on after an address could not be bound."""
 _OTHER_ADVICE: Final = "set [server] host and port in gateway.toml to an address of this machine"
 
 
