@@ -138,17 +138,13 @@ def _write_requests(connection: sqlite3.Connection, items: Sequence[Item], last_
     ended: list[Row] = []
     for item in items:
         hold, admission, end = item.hold, item.hold.admission, item.settlement
-        row: dict[str, int | str | None] = {"id": admission.request_id, "charge_id": None}
-        if end is None:
-            row |= PENDING
-            row |= {"provider": admission.provider, "price_id": admission.price.id}
-            row["ended_ms"] = None
-        else:
-            row |= write_end(end)
-            row["price_id"], row["ended_ms"] = end.price.id, end.ended_ms
-            if row["state"] == "posted":
-                last_id += 1
-                row["charge_id"] = last_id
+        row = {**PENDING, "provider": admission.provider} if end is None else write_end(end)
+        row["id"], row["charge_id"] = admission.request_id, None
+        row["price_id"] = (admission if end is None else end).price.id
+        row["ended_ms"] = None if end is None else end.ended_ms
+        if row["state"] == "posted":
+            last_id += 1
+            row["charge_id"] = last_id
         if not item.insert:
             ended.append(_read_ended(row))
             continue
