@@ -14,7 +14,7 @@ What extras write beside the books has a transaction of its own.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, cast
@@ -91,27 +91,18 @@ def commit_requests(
     report: Report,
 ) -> None:
     """Write all items in one transaction, or none; add the committed values to `known` and to the report."""
-    new_prices: dict[int, str] = {}
     charges: list[Charge] = []
-    accounts: set[int] = set()
     voided, pending = list[str](), list[str]()
     balances_nano, spent, spendings = dict[int, int](), dict[str, int](), dict[int, Spending]()
     for item in items:
-        admission, end = item.hold.admission, item.settlement
-        price = admission.price if end is None else end.price
-        if end is None:
-            pending.append(admission.request_id)
-        elif end.is_posted:
+        end = item.settlement
+        if end is not None and end.is_posted:
             charges.append((item.hold, end))
-            accounts.add(item.hold.account.id)
         else:
-            voided.append(admission.request_id)
-        if price.id not in known.prices:
-            new_prices[price.id] = price.text
+            (pending if end is None else voided).append(item.request_id)
+    accounts = {hold.account.id for hold, _ in charges}
     with transaction(connection):
-        # Prices come first, as requests refer to them; a price that is there already is left alone.
-        if new_prices:
-            run_rows(connection, _INSERT_PRICES, [*new_prices.items()])
+        new_prices = _insert_prices(connection, items, known.prices)
         # Requests name their charges and come first: with the lock, nobody else takes the ids behind the last.
         last_id, balances = read_rows(connection, _READ_BALANCES, accounts) if charges else (0, ())
         _write_requests(connection, items, last_id)
@@ -130,6 +121,17 @@ def commit_requests(
     report.spent_nano.update(spent)
     report.spendings.update(spendings)
     report.done.extend(items)
+
+
+def _insert_prices(
+    connection: sqlite3.Connection, items: Sequence[Item], known: Container[int]
+) -> Iterable[int]:
+    """Insert the prices that requests will refer to, and return their ids; one that is there is left alone."""
+    prices = [(item.settlement or item.hold.admission).price for item in items]
+    new = {price.id: price.text for price in prices if price.id not in known}
+    if new:
+        run_rows(connection, _INSERT_PRICES, [*new.items()])
+    return new
 
 
 def _write_requests(connection: sqlite3.Connection, items: Sequence[Item], last_id: int) -> None:
