@@ -287,8 +287,7 @@ class Relay:
         match verdict.last:
             case lifecycle.Last.REPLY:
                 assert delivery is not None
-                # Sent only after the charge is committed: whoever has the end of a reply has paid for
-                # it.
+                # Sent after the commit alone: whoever has the end of a reply has paid for it.
                 last = delivery.take_last()
                 if keep is not None:
                     await self._keep(keep, last)

@@ -34,8 +34,8 @@ from gateway.extension import tell_next_step
 from gateway.ledger.base import Key
 from gateway.ledger.budget_records import Budget
 from gateway.ledger.key_records import EndedKey
+from gateway.ledger.records import MOST_SPENT_NANO
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.memory import MOST_SPENT_NANO
 
 REFRESH_SECONDS: Final = 1.0
 """How long a refusal waits for the latest changes: a ledger that hangs must not delay it."""
@@ -207,10 +207,8 @@ def refuse_funds(lack: Lack, key: Key, budget: Budget | None, config: Config) ->
             balance = format_amount(key.account.balance_nano)
             words = f"The balance is {balance} {currency}. {tell_next_step('top_up', url)}"
         case "cap":
-            spent, cap = (
-                format_amount(key.spent_nano),
-                format_amount(key.terms.cap_nano or MOST_SPENT_NANO),
-            )
+            cap_nano, spent = key.terms.cap_nano, format_amount(key.spent_nano)
+            cap = format_amount(MOST_SPENT_NANO if cap_nano is None else cap_nano)
             words = f"This key has spent {spent} {currency} and may spend {cap} {currency}. {tell_next_step('raise_cap', url)}"
         case "budget":
             assert budget is not None

@@ -87,6 +87,9 @@ class NodeView:
 
 MAX_INTEGER: Final = 2**63 - 1
 """The largest integer that the ledger stores: those of both databases have 64 bits, one for the sign."""
+MOST_SPENT_NANO: Final = 8 * 10**18
+"""The most that a line of keys without a cap may spend: its sum has to fit the integers of both
+databases."""
 
 CLI: Final = Actor("cli")
 SYSTEM: Final = Actor("system")

@@ -21,7 +21,7 @@ from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.budget_records import Budget, Spending
 from gateway.ledger.call_records import Receipt
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.records import MAX_INTEGER
+from gateway.ledger.records import MAX_INTEGER, MOST_SPENT_NANO
 
 KEYS_BEFORE_SWEEP: Final = 1024
 """Keys in memory up to which expired ones are kept: so few take little room, and a sweep visits all."""
@@ -155,9 +155,6 @@ class Memory:
         self._sweep_above = max(2 * len(self._keys), KEYS_BEFORE_SWEEP)
 
 
-MOST_SPENT_NANO: Final = 8 * 10**18
-"""The most that a line of keys without a cap may spend: its sum has to fit the integers of both
-databases."""
 MAX_TEXT_CHARS: Final = 500
 """Characters of a name in a row: PostgreSQL's indexes take 2,700 bytes."""
 
