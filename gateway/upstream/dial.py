@@ -1,8 +1,8 @@
 """Make connections to one provider, perhaps through an HTTP proxy.
 
-Addresses are raced by aiohappyeyeballs, which aiohttp brings: uvloop's `create_connection` has no
-`happy_eyeballs_delay`, and asyncio's looks names up in the shared threads, which one name server that hangs
-would fill.
+The race of addresses is our own: uvloop's `create_connection` has no `happy_eyeballs_delay`, and asyncio's
+looks names up in the shared threads, which one name server that hangs would fill. aiohappyeyeballs leaves 37 objects
+in a cycle behind each connection whose first address fails, such as to `localhost` without IPv6.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain, zip_longest
 from typing import Final, TypeVar
 
-from aiohappyeyeballs import start_connection
 from yarl import URL
 
 from gateway.base.deadlines import limit_seconds
 from gateway.base.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
 from gateway.base.tls import describe_tls
 from gateway.upstream.http1 import BadResponse, ResponseReader
-from gateway.upstream.resolver import LookUp, Resolver, look_up
+from gateway.upstream.resolver import Address, LookUp, Resolver, look_up
 
 log = logging.getLogger("gateway.dial")
 
@@ -41,6 +42,7 @@ OWN_ERRNOS: Final = frozenset(
 )
 """A lack of descriptors, memory or ports on this machine."""
 _OPTIONS: Final = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS // 4),
@@ -107,14 +109,11 @@ class Dialer:
             addresses = await self._resolver.resolve()
         except (OSError, ValueError) as error:  # ValueError: a host that DNS cannot have
             raise self._explain(_find_lack() or error, "unknown host: ") from error
-        found = [(family, socket.SOCK_STREAM, 0, "", address) for family, address in addresses]
         try:
-            peer = await start_connection(found, happy_eyeballs_delay=STAGGER_SECONDS)
-        except (OSError, RuntimeError) as error:  # RuntimeError: uvloop's
+            peer = await race(addresses)
+        except OSError as error:
             self._resolver.doubt()
             raise self._explain(error) from error
-        for option in _OPTIONS:
-            peer.setsockopt(*option)
         if self._proxy is not None:
             await self._tunnel(peer, self._proxy)
         return peer
@@ -152,7 +151,7 @@ class Dialer:
 
     def _explain(self, error: Exception, prefix: str = "") -> GatewayError:
         """Return what to raise for an error of resolving or connecting."""
-        if getattr(error, "errno", None) not in OWN_ERRNOS:
+        if not _is_own(error):
             return _fail(prefix + _describe(error))
         now = asyncio.get_running_loop().time()
         if now >= self._log_due:
@@ -176,6 +175,78 @@ def _fail(reason: str, alarm: str | None = None) -> UpstreamUnavailable:
         alarm=alarm,
         cause=f"connect: {reason}",
     )
+
+
+async def race(addresses: Sequence[Address]) -> socket.socket:
+    """Return a socket connected to the address that answers first, and close the others.
+
+    Raises the OSError of the first address; if that failed for a lack on this machine, the first other
+    error.
+    """
+    if len(addresses) == 1:  # without a task: 46 instead of 80 µs
+        return await _open_socket(*addresses[0])
+    loop, waiting = asyncio.get_running_loop(), deque(interleave(addresses))
+    tries: list[asyncio.Task[socket.socket]] = []
+    pending: set[asyncio.Task[socket.socket]] = set()
+    errors: list[BaseException] = []
+    try:
+        while waiting or pending:
+            # A try that fails ends the wait, so the next one begins at once (RFC 8305 §5).
+            if waiting:
+                tries.append(loop.create_task(_open_socket(*waiting.popleft())))
+                pending.add(tries[-1])
+            seconds = STAGGER_SECONDS if waiting else None
+            done, pending = await asyncio.wait(
+                pending, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                if (error := task.exception()) is None:
+                    # The winner's socket must not be closed below.
+                    tries.remove(task)
+                    return task.result()
+                errors.append(error)
+    finally:
+        # If two tries succeed in the same turn, the second socket has no owner to close it.
+        for task in tries:
+            task.cancel()
+            task.add_done_callback(_close)
+    # A lack on this machine says nothing about the provider, so any other error is preferred.
+    raise next((error for error in errors if not _is_own(error)), errors[0])
+
+
+def interleave(addresses: Sequence[Address]) -> Iterable[Address]:
+    """Order addresses so that families alternate, the first address's family first (RFC 8305 §4)."""
+    first = [one for one in addresses if one[0] == addresses[0][0]]
+    second = [one for one in addresses if one[0] != addresses[0][0]]
+    return filter(None, chain.from_iterable(zip_longest(first, second)))
+
+
+async def _open_socket(family: int, address: tuple[object, ...]) -> socket.socket:
+    peer = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        peer.setblocking(False)
+        for option in _OPTIONS:
+            peer.setsockopt(*option)
+        try:
+            peer.connect(address)  # done at once on the loopback
+        except BlockingIOError:
+            await asyncio.get_running_loop().sock_connect(peer, address)
+    # A try is cancelled when another address has won the race.
+    except BaseException:
+        peer.close()
+        raise
+    return peer
+
+
+def _close(task: asyncio.Task[socket.socket]) -> None:
+    """Close the socket of a try that lost the race."""
+    # Asking for the exception also keeps asyncio from logging it as never retrieved.
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
+
+
+def _is_own(error: BaseException) -> bool:
+    return getattr(error, "errno", None) in OWN_ERRNOS
 
 
 def _find_lack() -> OSError | None:
