@@ -115,6 +115,8 @@ class Connection(asyncio.Protocol):
             or transport.is_closing()
             or response.error is not None
         ):
+            if response is not None:
+                response.error = None  # its frames hold the response: a cycle
             self._response = None
             self._abort()
             return

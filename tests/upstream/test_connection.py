@@ -6,9 +6,11 @@ Which may serve again, and what a reset means, is in `played/connections.txt`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 import time
+import weakref
 import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -307,6 +309,55 @@ async def test_a_read_of_a_chunk_size_alone_is_a_silence() -> None:
     assert response.body_reads == 0
     connection.data_received(b"h")
     assert response.body_reads == 1
+
+
+@each_row("reset", [None, ConnectionResetError()])
+async def test_the_rest_may_come_with_the_end_while_a_receiver_waits(
+    reset: Exception | None,
+) -> None:
+    """It has all that it needs then, and no last chunk is missed."""
+    read_on = asyncio.Event()
+
+    class Waiting(Taker):
+        def receive(self, data: bytes) -> Wants:
+            super().receive(data)
+            return Wants.NOTHING if b"!" in self.body else Wants.ROOM
+
+        async def unblock(self) -> None:
+            await read_on.wait()
+
+    connection, response = make_started(Wire(), Waiting(), CHUNKED[: CHUNKED.index(b"6")])
+    connection.data_received(chunked(b"hello"))
+    delivery = await begin_delivery(response)
+    connection.data_received(chunked(b"!"))
+    connection.connection_lost(reset)
+    read_on.set()
+    await asyncio.wait_for(delivery, SECONDS)
+
+
+async def test_a_response_that_failed_is_freed_with_its_connection_closed() -> None:
+    """The frames of its error hold it, and it holds the request."""
+
+    class Referred(Taker):
+        """Its instances can be referred to weakly."""
+
+    start = CHUNKED[: CHUNKED.index(b"6")]
+    connection, response = make_started(Wire(), taker := Referred(), start)
+    freed = weakref.ref(taker)  # as long as its response
+
+    async def fail(response: Response) -> None:
+        with pytest.raises(Broken):
+            await response.read_body()
+
+    connection.connection_lost(None)
+    gc.disable()
+    try:
+        await fail(response)
+        connection.close()
+        del response, taker
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 async def test_what_came_before_a_mistake_is_handed_over() -> None:
