@@ -1,7 +1,7 @@
 """Requests to one provider over HTTP, by its keys and connections, and the meaning of its failures.
 
-Every exception of a connection becomes an `UpstreamError` here. So no `except` in other modules can
-blame the provider for what the caller did.
+Every exception of a connection becomes an `UpstreamError` here, and of its making in `dial`. So no `except` in
+other modules can blame the provider for what the caller did.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class HttpForwarder(Forwarder):
             except Broken as error:
                 assert response is not None
                 if response.is_answered or not attempt.is_stale(connection):
-                    failure = _break_off(error, response)
+                    failure = _break_off(error, response, is_answered=attempt.answered)
                     if failure.next_route:
                         attempt.life.note_declined()
                     raise failure from error
@@ -254,12 +254,12 @@ async def _replace_key(
     return is_renewed
 
 
-def _break_off(error: Broken, response: Response) -> UpstreamError:
-    """Return the error of a connection that ended too early."""
+def _break_off(error: Broken, response: Response, *, is_answered: bool) -> UpstreamError:
+    """Return the error of a connection that ended too early; `is_answered`: after the head of a reply."""
     return UpstreamError(
         f"The upstream provider's answer broke off: {error}.",
-        blame="model" if response.reader.head is None else "reply",
+        blame="reply" if is_answered else "model",
         cause=f"broke off: {error}",
         # Once all is sent, the provider may have begun to work, so the request must not be sent again.
-        next_route=not response.is_sent and response.reader.head is None,
+        next_route=not response.is_sent and not is_answered,
     )

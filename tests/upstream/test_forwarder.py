@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
+import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -118,6 +120,36 @@ async def test_a_form_is_sent_no_further_than_it_is_taken_or_an_answer_comes(ans
     else:
         assert (error is None) == answer.startswith(head(200)[:12])
     assert life.told == (["sent"] if error is None else ["sent", "declined"])
+
+
+async def test_a_form_whose_early_refusal_breaks_off_is_the_next_routes_turn() -> None:
+    """Also if all of it comes while the next piece of the form is waited for."""
+
+    class Pausing(Sound):
+        async def read_pieces(self) -> AsyncIterator[bytes]:
+            yield b"first"
+            sent = attempt.response
+            assert sent is not None
+            await until(lambda: sent.error is not None, "the reset")
+            yield b"second"
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"first")
+        writer.write(head(503) + b"Content-Length: 100\r\n\r\n{")
+        await writer.drain()
+        lingering = struct.pack("ii", 1, 0)  # a close resets the connection
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, lingering)
+        writer.transport.abort()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        provider = make_provider(base_url=f"http://127.0.0.1:{port}/v1")
+        forwarder = HttpForwarder(provider)
+        attempt = make_attempt(provider, body=Pausing(), life=(life := TellingLife()))
+        with pytest.raises(UpstreamError) as failure:
+            await forwarder.send(attempt)
+        forwarder.close()
+    assert (failure.value.next_route, life.told) == (True, ["sent", "declined"])
 
 
 async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(way: Way) -> None:
