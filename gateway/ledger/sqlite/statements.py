@@ -75,6 +75,8 @@ class Statement:
     after: str
     one: str
     """The SQL for a single row, which needs no table of rows: a charge takes a quarter less of the processor."""
+    id_last: bool = False
+    """`one` takes the row's first value, its id, as the last: Python 3.12.0 to 3.12.3 warn of numbered parameters."""
 
 
 def write_insert(into: str, columns: int, after: str = "") -> Statement:
@@ -86,11 +88,12 @@ def write_insert(into: str, columns: int, after: str = "") -> Statement:
 def write_update(table: str, *columns: str, more: str = "") -> Statement:
     """Write the update of the rows whose ids are the first values; `more` is another condition."""
     many = ", ".join(f"{name} = new.column{number}" for number, name in enumerate(columns, 2))
-    one = ", ".join(f"{name} = ?{number}" for number, name in enumerate(columns, 2))
+    one = ", ".join(f"{name} = ?" for name in columns)
     return Statement(
         f"UPDATE {table} SET {many} FROM",  # noqa: S608 - of constants, here and below
         f"AS new WHERE {table}.id = new.column1 {more}",
-        f"UPDATE {table} SET {one} WHERE id = ?1 {more}",  # noqa: S608
+        f"UPDATE {table} SET {one} WHERE id = ? {more}",  # noqa: S608
+        id_last=True,
     )
 
 
@@ -99,7 +102,8 @@ def run_rows(
 ) -> sqlite3.Cursor:
     """Run the statement over rows of equal length, at least one."""
     if len(rows) == 1:
-        return connection.execute(statement.one, rows[0])
+        row = (*rows[0][1:], rows[0][0]) if statement.id_last else rows[0]
+        return connection.execute(statement.one, row)
     columns = len(rows[0])
     count = _round_up(len(rows))
     padding = (-1,) * (columns * (count - len(rows)))
