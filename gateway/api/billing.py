@@ -41,7 +41,7 @@ TOO_DEAR: Final = (
 def open_bill(
     call: KeyedCall, request: CompletionRequest, model: Model, expected: usage.Expected
 ) -> Bill:
-    """Take the hold. Raises BadRequest, RateLimited (tokens), then what `ServingLedger.hold` raises."""
+    """Take the hold. Raises BadRequest, RateLimited (tokens), InsufficientBalance, BalanceHeld, LedgerUnavailable."""
     rates, billing = call.rates, call.gateway.config.billing
     most = expected.limits.estimated_output
     likely = min(billing.hold_output_tokens * request.n, most)
@@ -102,7 +102,7 @@ class Bill:
     _first_byte_ms: int | None = None
 
     async def confirm(self) -> None:
-        """Return once the hold is in force. Raises what `ServingLedger.confirm` raises."""
+        """Return once the hold is in force. Raises LedgerUnavailable, RateLimited, InsufficientBalance, BalanceHeld."""
         try:
             await self._call.gateway.ledger.confirm(self._hold)
         except GatewayError as error:
