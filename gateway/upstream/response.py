@@ -72,7 +72,8 @@ class Response:
                 receiver = self._receiver
                 assert receiver is not None
                 await receiver.unblock()
-                if self.wants is Wants.ROOM:  # the end of the connection may have brought the rest meanwhile
+                # The end of the connection may have brought the rest meanwhile.
+                if self.wants is Wants.ROOM:
                     self.wants = Wants.MORE
                 if type(receiver) is UnpackedBody and self.error is None:
                     self.read(b"")
