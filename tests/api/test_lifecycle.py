@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import product
 from types import SimpleNamespace
@@ -99,6 +100,12 @@ class Scene:
         self.call.settlement = cast("Any", verdict)
         return None if verdict.owed is Owed.NOTHING else self.commit
 
+    async def confirm(self) -> None:
+        raise KeyError("a bug")
+
+    def close(self) -> None:
+        """Send nothing more: nothing is written down."""
+
     def note_first_byte(self) -> None:
         assert not self.done, "the time is part of the charge's row"
 
@@ -132,7 +139,8 @@ class Scene:
         )
         none: Any = None
         delivery = StreamDelivery(none, none, none, none, none, cast("Any", pipeline), False)
-        gateway: Any = SimpleNamespace(ticker=SimpleNamespace(clock=Clock()))
+        ticker = SimpleNamespace(clock=Clock(), add=id, remove=id)
+        gateway: Any = SimpleNamespace(ticker=ticker)
         call.gateway = gateway
         life = make_life("SENT ANSWERED STREAMING" if self.opened else "SENT ANSWERED")
         return Relay(cast("Any", work), cast("Any", self), life, _delivery=delivery)
@@ -217,6 +225,15 @@ async def test_a_fault_in_the_conclusion_costs_nothing_and_cuts_a_stream(*, open
     scene = Scene(opened=opened)
     scene.relay._conclude_at_once(KeyError("a bug"))
     assert scene.done == [(Owed.NOTHING, "internal_error", 500), *["abort"] * opened]
+
+
+@each_row("opened", [True, False])
+async def test_a_fault_of_our_own_is_raised_only_where_no_head_was_sent(*, opened: bool) -> None:
+    """Behind a head no status can tell it, and aiohttp would log it once more."""
+    scene = Scene(opened=opened)
+    with nullcontext() if opened else pytest.raises(KeyError):
+        await scene.relay.run()
+    assert scene.done[0] == (Owed.NOTHING, "internal_error", 500)
 
 
 LIVES = 60
