@@ -8,8 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from gateway.base import ids
-from gateway.base.ids import digest, find_last4
+from gateway.base.ids import digest, find_last4, make_key
 from gateway.ledger import records
 from gateway.ledger.budget_records import Allowance
 from gateway.ledger.key_records import KeyTerms, NewKey
@@ -28,7 +27,7 @@ def add_key(
     books: Books, account: str, terms: KeyTerms = NO_TERMS, *, own: Allowance | None = None
 ) -> NewKey:
     """Create a key, with a budget of its own or none. Only the returned record has the secret."""
-    secret = ids.make_key()
+    secret = make_key()
     return NewKey(books.keys.create(account, terms, store("key", secret), own=own), secret)
 
 
@@ -43,7 +42,7 @@ def rotate_key(
         raise records.Refused(
             "the grace must be between 0 seconds and 7 days", field="grace_seconds"
         )
-    secret, grace_ms = ids.make_key(), grace_seconds * 1000
+    secret, grace_ms = make_key(), grace_seconds * 1000
     new = store("key", secret)
     key = books.keys.replace(key_id, new, grace_ms=grace_ms, account_id=account_id)
     return NewKey(key, secret)
