@@ -165,6 +165,9 @@ class PacedConnection(RequestHandler):
             self._request_in_progress = False
             await self._lingering.wait()
             self.force_close()
+        elif self._messages:
+            # From Python 3.12 on aiohttp begins the next request of the same read in this turn.
+            await asyncio.sleep(0)
         return response, is_lost
 
     def _drop_rest(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
