@@ -49,9 +49,9 @@ def _make_books() -> tuple[bytes, bytes]:
 class ScriptedStore(SqliteStore):
     """Rounds on a database in memory, whose time is that of the dice."""
 
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, database: sqlite3.Connection, dice: random.Random) -> None:
         content, self.digest = _make_books()
-        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        self.connection = database
         self.connection.deserialize(content)
         self.feed = ChangeFeed()
         thread: Any = None
@@ -196,8 +196,8 @@ class WatchedLedger(ServingLedger):
         self._log.note(f"the wait for the settlement: {how}")
 
 
-def make_ledger(dice: random.Random, log: Log) -> WatchedLedger:
-    store = ScriptedStore(dice)
+def make_ledger(database: sqlite3.Connection, dice: random.Random, log: Log) -> WatchedLedger:
+    store = ScriptedStore(database, dice)
     if store.sharing is None or not store.is_shared:
         return WatchedLedger(store, log)
     shared: WatchedLedger = store.sharing.SharedLife(store, log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
@@ -53,14 +54,18 @@ class Life:
 def live(seed: int) -> Life:
     """Play one life. Raises Hang."""
     # Each look for changes of others is a round, and nobody else changes anything.
-    with closing(VirtualLoop()) as loop, mock.patch.object(writer, "POLL_SECONDS", 1.0):
-        return loop.run_until_complete(_live(seed))
+    with (
+        closing(VirtualLoop()) as loop,
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as database,
+        mock.patch.object(writer, "POLL_SECONDS", 1.0),
+    ):
+        return loop.run_until_complete(_live(seed, database))
 
 
-async def _live(seed: int) -> Life:
+async def _live(seed: int, database: sqlite3.Connection) -> Life:
     dice, log = random.Random(seed), Log()
     stream = dice.random() < 0.7
-    ledger = make_ledger(dice, log)
+    ledger = make_ledger(database, dice, log)
     ticker = Ticker()
     work, forwarders = _admit(ledger, ticker, dice, log, stream=stream)
     sink: Any = FakeSink(ledger, dice, log) if stream else JsonSink()
