@@ -74,7 +74,7 @@ async def test_hashes_give_way_to_callers() -> None:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
     before = read()
-    assert await PasswordHasher()._run(read) == 10
+    assert await PasswordHasher()._run(read) == max(before, 10)
     assert read() == before
 
 
