@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import hmac
 import socket
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
@@ -37,8 +37,8 @@ with its whole process group."""
 _OK: Final = range(200, 300)
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 """The assigned part of IPv6. Outside it are networks' own prefixes, such as those of a NAT64."""
-_NEVER: Final = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
-"""Networks for protocols, relays (6to4) and documentation: Python's versions differ on them."""
+_NEVER: Final = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "2002::/16", "3fff::/20")))
+"""Networks for protocols, 6to4 and documentation: Python's versions differ on them."""
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
 """The third quarter of an IPv6 address whose last quarter is an IPv4 address (RFC 5214)."""
 
@@ -183,19 +183,12 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return _is_public(address.ipv4_mapped)
-        if not all(map(_is_public, _find_carried(address))) or address not in _GLOBAL_UNICAST:
+        third, last = int(address) >> 32 & 0xFFFFFFFF, int(address) & 0xFFFFFFFF
+        if third in _ISATAP and not _is_public(IPv4Address(last)):
+            return False
+        if address not in _GLOBAL_UNICAST:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
-
-
-def _find_carried(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses within an IPv6 address to which a tunnel would lead."""
-    if address.sixtofour is not None:
-        yield address.sixtofour
-    if address.teredo is not None:
-        yield from address.teredo
-    if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
-        yield IPv4Address(int(address) & 0xFFFFFFFF)
 
 
 async def run_command(
