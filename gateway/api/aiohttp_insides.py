@@ -138,6 +138,8 @@ class PacedConnection(RequestHandler):
         # aiohttp's loop would begin a request parsed in this turn, whose factory the next call removes.
         is_woken = self._waiter is not None and self._waiter.done()
         task = self._task_handler if is_woken else None
+        if exc is not None:  # aiohttp keeps it in the request, which its frames hold
+            exc.__traceback__ = None
         super().connection_lost(exc)
         if task is not None:
             task.cancel()

@@ -160,6 +160,7 @@ OF_TRANSPORTS: Final = frozenset(
         "asyncio.selector_events._SelectorSocketTransport",
         "asyncio.trsock.TransportSocket",
         "socket.socket",
+        "collections.deque",
         *(f"builtins.{kind}" for kind in ("dict", "method", "tuple", "list")),
     }
 )
