@@ -21,8 +21,10 @@ class RefundBook(Part):
         """Refund the cost of a request or a part of it; by default all that was not refunded yet.
 
         The same amount of a request is refunded once: a repeated call returns the first entry. Raises
-        Refused above the rest, unless forced.
+        Refused above the rest, unless an amount is given and forced.
         """
+        # A repeated command without an amount must not force the whole cost behind its rest.
+        force = force and amount_nano is not None
         entries = EntryBook(self._database)
         checks.require_text("the note of a refund", note, checks.MAX_NOTE_CHARS, "note")
         with self._database.changing():
@@ -44,7 +46,8 @@ class RefundBook(Part):
             if amount_nano > left_nano and not force:
                 raise Refused(
                     f"request '{request_id}' cost {format_amount(cost_nano)}, of which"
-                    f" {format_amount(max(left_nano, 0))} is left to give back; more needs to be forced",
+                    f" {format_amount(max(left_nano, 0))} is left to give back;"
+                    " more needs an amount that is forced",
                     field="amount",
                 )
             return entries.post(
