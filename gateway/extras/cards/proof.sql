@@ -21,6 +21,8 @@ FROM (
         SELECT -sum(amount_nano) FROM entries
         WHERE entries.account_id = orders.account_id AND kind = 'correction'
             AND substr(idempotency_key, 1, length(orders.id) + 1) = orders.id || ' '
+            -- An operator's correction may name the order in its key, too.
+            AND substr(note, 1, 5) = 'card '
     ), 0) AS returned
     FROM orders
 ) AS summed
