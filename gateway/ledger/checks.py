@@ -95,6 +95,11 @@ def require_note(what: str, note: str, field: str = "note") -> None:
         require_text(what, note, MAX_NOTE_CHARS, field)
 
 
+def require_idempotency_key(key: str | None) -> None:
+    if key is not None:
+        require_text("the idempotency key", key, MAX_IDEMPOTENCY_KEY_CHARS)
+
+
 def require_terms(terms: Terms) -> None:
     """Require models and limits that a key or an account may have."""
     if terms.models is not None:

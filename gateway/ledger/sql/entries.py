@@ -51,6 +51,7 @@ class EntryBook(Part):
         """Add to the balance."""
         checks.require_credit(amount_nano)
         checks.require_note("the note", note)
+        checks.require_idempotency_key(idempotency_key)
         return self.post(account, "credit", amount_nano, note=note, idempotency_key=idempotency_key)
 
     def correct(
@@ -72,6 +73,7 @@ class EntryBook(Part):
             raise Refused(
                 "a correction of 0 corrects nothing, unless it names a request", field="amount"
             )
+        checks.require_idempotency_key(idempotency_key)
         return self.post(
             account,
             "correction",
@@ -93,11 +95,7 @@ class EntryBook(Part):
         target: str | None = None,
         action: str | None = None,
     ) -> EntryView:
-        """Append one entry, whose amount and note were checked; the event has `target` and `action`."""
-        if idempotency_key is not None:
-            checks.require_text(
-                "the idempotency key", idempotency_key, checks.MAX_IDEMPOTENCY_KEY_CHARS
-            )
+        """Append one entry, whose values were checked; the event has `target` and `action`."""
         with self._database.changing():
             owner = self._database.read_account(account)
             now_ms = self._database.clock()

@@ -36,6 +36,15 @@ def test_orders_are_kept_as_they_were_made(books: Books) -> None:
             connection.execute(sql)
 
 
+def test_ids_at_the_provider_may_be_long(books: Books) -> None:
+    """They may have 255 characters, which is more than operators' idempotency keys."""
+    order = OrderBook(books).make("a", 500, "USD")
+    page, refund = "cs_".ljust(255, "x"), "re_".ljust(255, "x")
+    OrderBook(books).settle(Payment(page, order.id, "paid", 500, "USD", "pi_1"))
+    OrderBook(books).take_back(Reversal(refund, "refund", "pi_1", None, 100, "USD", stands=True))
+    assert (books.accounts.read("a").balance_nano, books.audit().problems) == (1400, ())
+
+
 BILLING: Final = "https://example.com/console/billing"
 
 
