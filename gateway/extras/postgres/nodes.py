@@ -21,7 +21,14 @@ from psycopg import errors
 from gateway.base.process import find_version
 from gateway.extras.postgres.feed import WAIT_MS
 from gateway.extras.postgres.schema import SILENCE_SECONDS, open_session
-from gateway.extras.postgres.session import Session, commit_at_end, describe, explain
+from gateway.extras.postgres.session import (
+    QUEUE_MS,
+    Session,
+    commit_at_end,
+    describe,
+    explain,
+    transaction,
+)
 from gateway.ledger.base import Aside
 from gateway.ledger.records import LedgerError, NodeView
 from gateway.ledger.sql.database import Connection, Row
@@ -162,6 +169,23 @@ _FORGET: Final = (
     "DELETE FROM nodes WHERE ended_at < clock_timestamp() - INTERVAL '30 days'",
 )
 """Old rows stay for 30 days: a node that was cut off, and not taken over, still reads the changes since."""
+_IS_SET_BACK: Final = (
+    "SELECT EXISTS (SELECT 1 FROM nodes WHERE ended_at IS NULL"
+    " AND seen_at > clock_timestamp() + INTERVAL '1 s')"
+    " OR (? = 1 AND EXISTS (SELECT 1 FROM rates WHERE requests_full_us > now_ms() * 1000 + 60000000))"
+)
+"""Whether the database's clock was set back. Only the first look of a node reads the rates, which are many."""
+_SET_NODES_RIGHT: Final = (
+    "UPDATE nodes SET seen_at = least(seen_at, clock_timestamp()),"
+    " steady_at = least(steady_at, clock_timestamp()), suspected_at = NULL"
+    " WHERE ended_at IS NULL AND greatest(seen_at, steady_at, suspected_at) > clock_timestamp()"
+)
+_SET_RATES_RIGHT: Final = (  # a bucket of requests is full within a minute
+    "UPDATE rates SET requests_full_us = 0, tokens_full_us = 0"
+    " WHERE requests_full_us > now_ms() * 1000 + 60000000"
+)
+"""Both bring times that lie ahead to the present: else a dead node would keep its holds, and keys would be over
+their rates, until the clock has come there again."""
 
 
 class Upkeep:
@@ -177,6 +201,7 @@ class Upkeep:
         self._node = node
         self._silence_seconds = silence_seconds
         self._retention_months = retention_months
+        self._is_new = True
         self._look_due: float = 0
         self._hourly_due: float = 0
 
@@ -198,6 +223,13 @@ class Upkeep:
                 )
 
     def _look_around(self, session: Session) -> None:
+        with suppress(errors.LockNotAvailable):  # the next look tries it again
+            if session.execute(_IS_SET_BACK, (int(self._is_new),)).fetchone() == (True,):
+                with transaction(session, QUEUE_MS):
+                    session.execute(_SET_NODES_RIGHT)
+                    session.execute(_SET_RATES_RIGHT)
+                log.warning("the database's clock was set back")
+            self._is_new = False
         for dead in look_around(session, self._node, self._silence_seconds):
             log.warning(
                 "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"

@@ -141,6 +141,31 @@ def test_a_dead_node_is_buried_and_named(
     assert row == [("interrupted", NOW_MS)]
 
 
+def test_times_that_lie_ahead_are_set_right(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database's clock was set back: before the start, and while a node serves."""
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    us = "now_ms() * 1000"
+    rates = f"INSERT INTO rates VALUES (1, '', 9, {us} + 70000000, 9, 5), (2, '', 9, {us} + 50000000, 9, 7)"
+    full = "SELECT requests_full_us > 0, tokens_full_us FROM rates ORDER BY account_id"
+    ahead = "SELECT count(*) FROM nodes WHERE greatest(seen_at, steady_at, suspected_at) > clock_timestamp()"
+    upkeep = make_upkeep(session)
+    session.run(rates)
+    dead = make_dead(session)
+    upkeep.run(session)
+    assert session.execute(full).fetchall() == [(False, 0), (True, 7)]
+    session.run(f"DELETE FROM rates; {rates}")
+    session.run(
+        "UPDATE nodes SET seen_at = now() + INTERVAL '1 h', steady_at = now() + INTERVAL '1 h',"
+        f" suspected_at = now() + INTERVAL '1 h', ended_at = NULL WHERE id IN ({dead.id}, {upkeep._node.id})"
+    )
+    seconds += module.LOOK_SECONDS
+    upkeep.run(session)
+    assert (ask(session, ahead), session.execute(full).fetchall()) == (0, [(False, 0), (True, 7)])
+
+
 def test_it_looks_now_and_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: seconds)
