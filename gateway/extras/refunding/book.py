@@ -23,8 +23,6 @@ class RefundBook(Part):
         The same amount of a request is refunded once: a repeated call returns the first entry. Raises
         Refused above the rest, unless an amount is given and forced.
         """
-        # A repeated command without an amount must not force the whole cost behind its rest.
-        force = force and amount_nano is not None
         entries = EntryBook(self._database)
         checks.require_text("the note of a refund", note, checks.MAX_NOTE_CHARS, "note")
         with self._database.changing():
@@ -34,8 +32,8 @@ class RefundBook(Part):
             )
             is_rest = amount_nano is None and 0 < left_nano < cost_nano
             if amount_nano is None:
-                # A repeated call finds no rest, but the first call's entry.
-                amount_nano = left_nano if left_nano > 0 else cost_nano
+                # A repeated call finds no rest, but the first call's entry; it must not force the cost again.
+                amount_nano, force = left_nano if left_nano > 0 else cost_nano, False
             key = f"refund {request_id} {amount_nano}"
             if is_rest:  # as much may have been given back before
                 key += f" after {cost_nano - left_nano}"
@@ -46,8 +44,7 @@ class RefundBook(Part):
             if amount_nano > left_nano and not force:
                 raise Refused(
                     f"request '{request_id}' cost {format_amount(cost_nano)}, of which"
-                    f" {format_amount(max(left_nano, 0))} is left to give back;"
-                    " more needs an amount that is forced",
+                    f" {format_amount(max(left_nano, 0))} is left to give back; more needs an amount that is forced",
                     field="amount",
                 )
             return entries.post(
