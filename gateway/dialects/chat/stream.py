@@ -254,10 +254,9 @@ class ChatStream(PassingStream):
         """Write the caller's bytes: `block` with edits, or the repaired chunks."""
         is_same = chunks is None and not self._has_misplaced_usage(chunk)
         if is_same and isinstance(identity := chunk.get("id"), str) and identity:
-            out: bytes | None = block
-            model = chunk.get("model")
-            if isinstance(model, str):
-                out = maybe_splice(block, "model", model, self._context.request.model)
+            ours = self._context.request.model
+            model = chunk.get("model", ours)
+            out = maybe_splice(block, "model", model, ours) if isinstance(model, str) else None
             out = out and maybe_splice(out, "id", identity, self._id)
             if out:
                 return out

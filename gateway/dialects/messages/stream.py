@@ -196,11 +196,11 @@ class MessagesStream(PassingStream):
 
     def _edit_start(self, block: bytes, body: Json, message: Json) -> bytes:
         """Name the caller's model."""
-        model, ours = message.get("model"), self._context.request.model
-        if not isinstance(model, str):
-            return block
+        ours = self._context.request.model
+        model = message.get("model", ours)
         wanted = {**body, "message": {**message, "model": ours}}
-        return maybe_replace(block, "model", model, ours, wanted) or render_event(wanted)
+        out = maybe_replace(block, "model", model, ours, wanted) if type(model) is str else None
+        return out or render_event(wanted)
 
 
 _NO_REGION: Final = "not_available"

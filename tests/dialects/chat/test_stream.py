@@ -130,6 +130,12 @@ def test_a_model_that_is_missing_is_not_invented(place: str) -> None:
     assert send(body + DONE).out == ours(body + DONE)
 
 
+def test_a_model_that_is_null_gets_its_name() -> None:
+    chunks = [chunk(one, model=None) for one in (role(), text("a"), text("b"), stop())]
+    named = [{**one, "model": MODEL} for one in chunks]
+    assert send(events(*chunks) + DONE).chunks == named
+
+
 def read(*chunks: Json, n: int = 1) -> ChatReader:
     reader = ChatReader(make_context(n=n))
     for one in chunks:

@@ -123,6 +123,14 @@ def test_a_message_without_a_model_gets_none() -> None:
     assert send(body).out == body
 
 
+def test_a_model_that_is_null_gets_its_name() -> None:
+    event = begin(input_tokens=1)
+    event["message"]["model"] = None
+    out = send(frame(event) + END + STOP).out
+    read = json.loads(out.split(b"\n")[1].removeprefix(b"data: "))
+    assert read == {**event, "message": {**event["message"], "model": MODEL}}
+
+
 # Endings
 
 
