@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Final
 
 from aiohttp import hdrs, web
+from multidict import MultiMapping
 
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
 from gateway.api.front import KeyedCall
@@ -138,10 +139,10 @@ def has_tiny_chunks(http: web.BaseRequest) -> bool:
     return isinstance(http.protocol, PacedConnection) and http.protocol.has_tiny_chunks()
 
 
-def check_encoding(headers: Mapping[str, str]) -> None:
+def check_encoding(headers: MultiMapping[str]) -> None:
     """Refuse a body that is compressed. Raises UnsupportedMediaType."""
-    encoding = headers.get(hdrs.CONTENT_ENCODING, "").partition(";")[0].strip().lower()
-    if encoding not in ("", "identity"):
+    encodings = headers.getall(hdrs.CONTENT_ENCODING, ())
+    if any(one.partition(";")[0].strip().lower() not in ("", "identity") for one in encodings):
         message = "Content-Encoding is not supported here; send the body as it is."
         raise errors.UnsupportedMediaType(message)
 

@@ -67,6 +67,14 @@ async def test_chunks_without_content_are_an_empty_body(stage: Stage) -> None:
         check_error(await call.read_all(), 400, None)
 
 
+async def test_each_content_encoding_of_a_request_counts(stage: Stage) -> None:
+    told = {"Content-Encoding": "identity\r\nContent-Encoding: gzip", "Content-Length": "2"}
+    head = JSON_TYPE | {"Authorization": f"Bearer {stage.key}"} | told
+    async with stage.gateway.connect() as call:
+        await call.send(request("POST", CHAT, head) + b"{}")
+        check_error(await call.read_all(), 415, "unsupported_media_type")
+
+
 REFUSED: tuple[tuple[str, int, dict[str, str]], ...] = (
     ("rich", 413, {}),  # of a form the type is refused first
     ("rich", 413, {"Transfer-Encoding": "chunked"}),
