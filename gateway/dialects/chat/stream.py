@@ -216,7 +216,9 @@ class ChatStream(PassingStream):
             # OpenAI sends a chunk without choices only to callers that ask for the usage.
             if not isinstance(chunk.get("usage"), dict) or not self._moves_usage:
                 return b""
-            chunk = chunk if chunk.get("choices") == [] else {**chunk, "choices": []}
+            if chunk.get("choices") != []:
+                chunk = {**chunk, "choices": []}
+                block = render_data(chunk)
         if not self._id:
             self._id = self._make_id(chunk.get("id"))
         self._begun = True
