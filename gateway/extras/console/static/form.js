@@ -133,7 +133,10 @@ const FOLDED = 3;
 /** Filters that live in the URL: a change shows at once and is a step of the history. */
 export function filters(fields, onchange) {
   const controls = fields.map(buildField);
+  let shown = location.href;
   const apply = () => {
+    // Chromium tells of a change, too, where a field goes away with its page.
+    if (location.href !== shown) return;
     const params = new URLSearchParams(location.search);
     params.delete("cursor");
     for (const { name, read } of controls) {
@@ -143,14 +146,29 @@ export function filters(fields, onchange) {
     const target = `${location.pathname}?${params}`;
     if (target === location.pathname + location.search) return;
     history.pushState(null, "", target);
+    shown = location.href;
     onchange();
   };
   const here = new URLSearchParams(location.search);
   const open = fields.length < FOLDED || fields.some(({ name }) => here.has(name));
   const id = newId("filters");
   const fold = button("Filters", () => fold.setAttribute("aria-expanded", node.classList.toggle("open")), "fold", { "aria-expanded": String(open), "aria-controls": id });
-  const node = h("form", { id, class: open ? "filters open" : "filters", role: "search", onchange: apply },
-    controls.map((control) => control.node), h("button", { class: "unseen", tabindex: "-1" }, "Apply"));
+  // Each digit that is typed makes another date: it counts once the field is left, or by Enter.
+  let typing = false;
+  let waits = false;
+  const node = h("form", {
+    id, class: open ? "filters open" : "filters", role: "search",
+    onkeydown: ({ target }) => { typing = target.type === "date"; },
+    onpointerdown: () => { typing = false; },
+    onchange: () => {
+      waits = typing;
+      if (!waits) apply();
+    },
+  }, controls.map((control) => control.node), h("button", { class: "unseen", tabindex: "-1" }, "Apply"));
+  node.addEventListener("focusout", () => {
+    if (waits) apply();
+    waits = false;
+  });
   node.addEventListener("submit", (event) => { event.preventDefault(); apply(); });
   return fields.length < FOLDED ? node : [fold, node];
 }
