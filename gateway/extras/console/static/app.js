@@ -132,8 +132,13 @@ async function refreshSession() {
   session = accept(await get("/session"));
 }
 
+/** Tells other tabs that their session is somebody else’s now. */
+const entries = new BroadcastChannel("session");
+entries.onmessage = ({ data }) => { if (session && session.name !== data) location.reload(); };
+
 async function enter(value) {
   session = accept(value);
+  entries.postMessage(session.name);
   await go(safeNext(new URLSearchParams(location.search).get("next")), { replace: true });
 }
 

@@ -45,12 +45,15 @@ export async function usage({ session, signal, go, load: loadScript }) {
       section(`By ${view.by}`, usageTable(view)), ...(view.latency && view.latency.rows.length ? [latencySection(view.latency)] : []));
   };
   const change = async () => {
+    const asked = location.href;
     try {
-      show(await load(readFilters()));
+      const view = await load(readFilters());
+      // Another change may have been answered first.
+      if (asked === location.href) show(view);
     } catch (error) {
       // A range that cannot be is mended in the filters, which stay.
       if (error.status !== 400) throw error;
-      results.replaceChildren(notice("bad", error.message));
+      if (asked === location.href) results.replaceChildren(notice("bad", error.message));
     }
   };
   const form = filters(fields(chosen, keys.keys, first.models, all), change);

@@ -6,7 +6,7 @@ test_accessible     axe on all pages, both themes, narrow and wide; no foreign r
 test_phones         each page loaded at its address: with very many rows, at most three screens of a phone
 test_hostile        names that are markup, other sites, other accounts' ids
 test_figures        chart, table, CSV, API and ledger agree; no data, much data, long names
-test_failures       restarts, locks, failures, refused requests
+test_failures       restarts, locks, failures, refused requests, nothing outdated
 
 With CONSOLE_SCREENSHOTS=folder, test_accessible leaves pictures of all pages there.
 

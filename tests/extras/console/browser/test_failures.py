@@ -1,4 +1,4 @@
-"""The page explains restarts, a locked database, malformed replies and refused requests."""
+"""The page explains restarts, a locked database, malformed replies and refused requests, and shows nothing outdated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from gateway.extras.observations.book import ObservationBook
-from tests.extras.console.browser.kit import Site, move, settle, wait_for_title
+from tests.extras.console.browser.kit import Site, go, move, settle, wait_for_title
 from tests.extras.console.kit import API, Console
 from tests.support.process import GatewayProcess
 from tests.support.rows import told_together
-from tests.support.served import HOLDER, OPERATOR
+from tests.support.served import HOLDER, OPERATOR, OTHER
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -87,6 +87,14 @@ async def test_a_locked_database_can_be_read(site: Site, console: Console) -> No
     await wait_for_title(page, "Key created")
 
 
+USAGE: Final = {
+    "by": "model",
+    "from": "2026-01-01",
+    "to": "2026-01-02",
+    "rows": [],
+    "chart": {"unit": "day", "points": []},
+    "error": {"message": "The range is wrong."},
+}
 BAD_ANSWERS: Final = {
     503: '{"error": {"message": "The ledger cannot be used just now.", "code": "x"}}',
     500: "<h1>Internal Server Error</h1>Traceback (most recent call last)",
@@ -117,6 +125,34 @@ async def test_a_bad_answer_is_shown_as_a_sentence(site: Site) -> None:
         for status, body in BAD_ANSWERS.items():
             with row(f"{status} {body}"):
                 await play(status, body)
+
+
+async def test_a_late_reply_does_not_replace_that_to_a_later_choice(site: Site) -> None:
+    page, held = await site.open("usage", HOLDER), list[Route]()
+    for status in (200, 400):
+        await page.route("**/usage?by=model*", lambda route: held.append(route), times=1)  # noqa: PLW0108
+        await page.get_by_label("Table by").select_option("model")
+        await until(lambda: held, "the first request")
+        await page.get_by_label("Table by").select_option("key")
+        await page.get_by_role("heading", name="By key").wait_for()
+        with site.witness.expecting(400):
+            async with page.expect_response("**/usage?by=model*") as reply:
+                await held.pop().fulfill(status=status, json=USAGE)
+            await (await reply.value).finished()
+        await page.evaluate("() => new Promise((done) => setTimeout(done))")
+        assert await page.get_by_role("heading", name="By key").is_visible()
+        await page.get_by_label("Table by").select_option("day")
+
+
+async def test_another_sign_in_of_the_browser_shows_in_all_tabs(
+    site: Site, console: Console
+) -> None:
+    context = await site.enter(HOLDER)
+    first, second = [await context.new_page() for _ in range(2)]
+    await go(first, "keys")
+    await go(second, f"signin#token={console.make_link_token(OTHER)}")
+    await second.get_by_role("button", name="Sign in with this link").click()
+    await first.locator(".who").get_by_text(OTHER, exact=True).wait_for()
 
 
 async def test_a_search_finds_a_refused_request(site: Site, console: Console) -> None:
