@@ -22,8 +22,8 @@ const TIMES = [
 /** The span that the address names: two times, a day, or the latest hours. */
 function readSpan(params) {
   const [from, to, day] = ["from", "to", "day"].map((name) => params.get(name));
+  if (day) return { from: day, to: day }; // chosen after a zoom, whose times are still in the address
   if (from && to) return { from, to };
-  if (day) return { from: day, to: day };
   const [, days] = SPANS[params.get("span")] ?? SPANS["24h"];
   const end = Math.ceil(Date.now() / (5 * MINUTE_MS)) * 5 * MINUTE_MS;
   return { from: iso(end - days * DAY_MS), to: iso(end) };
