@@ -36,6 +36,7 @@ export function openFinder(bar, go) {
   let options = [];
   let at = -1;
   let asking = new AbortController();
+  let searching = null;
   let timer = 0;
 
   const input = h("input", { "aria-label": "Search",
@@ -47,7 +48,7 @@ export function openFinder(bar, go) {
     },
     onkeydown: (event) => {
       if (STEPS[event.key] && options.length) choose((at + STEPS[event.key] + options.length) % options.length);
-      else if (event.key === "Enter") follow(options[at]);
+      else if (event.key === "Enter") followLatest();
       else if (event.key === "Escape") dialog.close(); // of itself it would only empty the field
       else return;
       event.preventDefault();
@@ -63,12 +64,19 @@ export function openFinder(bar, go) {
   }
 
   function follow(option) {
-    if (!option) return;
+    if (!option || !dialog.open) return;
     dialog.close();
     go(option.path);
   }
 
-  function show(groups) {
+  /** Whoever types fast presses Enter before what was typed last is searched for, or found. */
+  async function followLatest() {
+    if (timer) search();
+    if (!options.length) await searching;
+    follow(options[at]);
+  }
+
+  function show(groups, chosen) {
     options = [];
     at = -1;
     input.removeAttribute("aria-activedescendant");
@@ -81,15 +89,21 @@ export function openFinder(bar, go) {
         return option.node;
       }))));
     input.setAttribute("aria-expanded", String(options.length > 0));
-    if (options.length) choose(0);
+    if (options.length) choose(chosen);
   }
 
-  async function search() {
+  function search() {
+    clearTimeout(timer);
+    timer = 0;
+    searching = look();
+  }
+
+  async function look() {
     asking.abort();
     asking = new AbortController();
     const text = input.value.trim();
     const pages = text ? findPages(bar, text) : [];
-    show(pages);
+    show(pages, 0);
     status.textContent = "";
     if (!text) return;
     const { signal } = asking;
@@ -102,7 +116,8 @@ export function openFinder(bar, go) {
       return;
     }
     if (signal.aborted) return;
-    show([...pages, ...groups]);
+    // Pages stay the first, so what was chosen among them stays chosen.
+    show([...pages, ...groups], Math.max(at, 0));
     status.textContent = options.length ? `${plural(options.length, "result")}; Enter opens the chosen one.` : `Nothing found.${/^req/.test(text) ? " Request ids need at least 16 characters." : ""}`;
   }
 
