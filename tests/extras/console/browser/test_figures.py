@@ -214,6 +214,15 @@ async def test_readable_at_all_sizes(site: Site) -> None:
     assert faults == []
 
 
+async def test_a_balance_of_a_million_stands_in_one_line(site: Site) -> None:
+    page = await site.open("", LONG)
+    for path in ("", "billing"):
+        await move(page, path)
+        for width in (WIDE, NARROW):
+            await page.set_viewport_size({"width": width, "height": HEIGHT})
+            assert await page.locator(".big").evaluate("(one) => one.getClientRects().length") == 1
+
+
 ROUNDED: Final = {
     "37.844999999": ("37.8", "37.84"),
     "4.484": ("4.48", "4.48"),
