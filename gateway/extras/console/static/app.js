@@ -184,10 +184,12 @@ async function fail(error) {
   if (!known) throw error;
 }
 
+const closeDialogs = () => document.querySelectorAll("dialog").forEach((one) => one.close());
+
 /** To the sign-in, and back to where one was. */
 function signedOut() {
   session = null;
-  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
+  closeDialogs();
   const here = location.pathname + location.search;
   const next = here === "/console/" ? "" : `?next=${encodeURIComponent(here)}`;
   go(SIGN_IN + next, { replace: true });
@@ -252,7 +254,10 @@ document.addEventListener("click", (event) => {
 onSignInAgain((error) => signInAgain(session, error));
 addEventListener("popstate", show);
 // What was shown once must not come back from the browser's cache.
-addEventListener("pagehide", () => main.replaceChildren());
+addEventListener("pagehide", () => {
+  closeDialogs();
+  main.replaceChildren();
+});
 addEventListener("pageshow", (event) => { if (event.persisted) show(); });
 // Pages that save or search on their own meet the session's end too.
 addEventListener("unhandledrejection", (event) => {

@@ -135,7 +135,7 @@ export function filters(fields, onchange) {
   const controls = fields.map(buildField);
   let shown = location.href;
   const apply = () => {
-    // Chromium tells of a change, too, where a field goes away with its page.
+    // Chromium also tells of a field that goes with its page.
     if (location.href !== shown) return;
     const params = new URLSearchParams(location.search);
     params.delete("cursor");
@@ -153,7 +153,7 @@ export function filters(fields, onchange) {
   const open = fields.length < FOLDED || fields.some(({ name }) => here.has(name));
   const id = newId("filters");
   const fold = button("Filters", () => fold.setAttribute("aria-expanded", node.classList.toggle("open")), "fold", { "aria-expanded": String(open), "aria-controls": id });
-  // Each digit that is typed makes another date: it counts once the field is left, or by Enter.
+  // Each digit makes another date: a typed one counts once its field is left.
   let typing = false;
   let waits = false;
   const node = h("form", {

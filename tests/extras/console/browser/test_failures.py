@@ -155,6 +155,17 @@ async def test_another_sign_in_of_the_browser_shows_in_all_tabs(
     await first.locator(".who").get_by_text(OTHER, exact=True).wait_for()
 
 
+async def test_a_page_that_is_left_takes_along_what_a_dialog_shows(site: Site) -> None:
+    """Browsers may keep it for the step back. The headless one does not, so it is told so."""
+    page = await site.open("accounts/other", OPERATOR)
+    await page.get_by_role("button", name="Sign-in link").click()
+    await page.get_by_role("button", name="Make a link").click()
+    await page.get_by_role("textbox", name="Link").wait_for()
+    await page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+    await expect(page.locator("dialog")).to_have_count(0)
+    assert "gwl_" not in await page.content()
+
+
 async def test_a_search_finds_a_refused_request(site: Site, console: Console) -> None:
     """For its holder, and by the link in the list of refusals for operators."""
     made = await console.post(f"{API}/keys", {"name": "support"}, as_=HOLDER)
