@@ -97,7 +97,9 @@ const askRemoval = ({ reload }) => ask({
 
 function sessionTable(sessions, { reload }) {
   const end = async (one) => {
-    await api("DELETE", `/sessions/${encodeURIComponent(one.id)}`);
+    await api("DELETE", `/sessions/${encodeURIComponent(one.id)}`).catch((error) => {
+      if (error.code !== "not_found") throw error; // else it has ended already
+    });
     await reload();
     announce("Session ended");
   };
