@@ -36,6 +36,8 @@ MAX_COUNT_BYTES: Final = 4 << 20
 MAX_FETCHED_BYTES: Final = 1 << 20
 """Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 ESTIMATED_HEADER: Final = "x-gateway-estimated"
+_UNABLE: Final = frozenset({404, 405, 501})
+"""Statuses of providers that have no path to count tokens, as many imitations of Anthropic's API."""
 
 
 class Counting:
@@ -108,12 +110,12 @@ async def count_request(
         for route in gateway.routes.by_model[exchange.caller.name, model.id]
         if route.provider.config.dialect in counter.exchanges
     ]
-    if not routes:
-        write = partial(dump_request, request.body)
-        sent = await run_large(call, write) if request.is_large else write()
-        count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
-        return reply_json(count, {ESTIMATED_HEADER: "true"})
-    return reply_json(await _ask(call, counter, http.headers, routes, request))
+    if (reply := await _ask(call, counter, http.headers, routes, request)) is not None:
+        return reply_json(reply)
+    write = partial(dump_request, request.body)
+    sent = await run_large(call, write) if request.is_large else write()
+    count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
+    return reply_json(count, {ESTIMATED_HEADER: "true"})
 
 
 async def _ask(
@@ -122,10 +124,10 @@ async def _ask(
     headers: MultiMapping[str],
     routes: Sequence[Route],
     request: CompletionRequest,
-) -> bytes:
-    """Return the count of the first provider that gives one. Raises the last provider's error.
+) -> bytes | None:
+    """Return the count of the first provider that gives one; None if no provider can count.
 
-    Failures do not count for the models' breakers: some providers of the dialect cannot count tokens.
+    Raises the error of the last provider that can. Failures do not count for the models' breakers.
     """
     gateway, failure = call.gateway, None
     for route in order_routes(routes):
@@ -139,13 +141,16 @@ async def _ask(
                 reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)
             return edit_count(reply, request.model)
         except GatewayError as error:
+            if error.upstream_status in _UNABLE:
+                continue
             route.report(error, call.note_failure)
             # A faulty request is faulty for every provider.
             if not isinstance(error, UpstreamError | OutOfResources):
                 raise
             failure = error
-    assert failure is not None
-    raise failure
+    if failure is not None:
+        raise failure
+    return None
 
 
 async def fetch(
