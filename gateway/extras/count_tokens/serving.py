@@ -141,7 +141,7 @@ async def _ask(
                 reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)
             return edit_count(reply, request.model)
         except GatewayError as error:
-            if error.upstream_status in _UNABLE:
+            if isinstance(error, UpstreamError) and error.upstream_status in _UNABLE:
                 continue
             route.report(error, call.note_failure)
             # A faulty request is faulty for every provider.
