@@ -142,8 +142,8 @@ changes."""
 
 class ObservationBook(Part):
     def read_refusals(self, account_id: int | None, since_ms: int) -> list[RefusalView]:
-        """Sum the refusals since the hour of a time, the latest first; None: those of everybody."""
-        wanted = {"account": account_id, "hour": since_ms // HOUR_MS}
+        """Sum refusals by the hour, without hours whose last is before a time; None: those of everybody."""
+        wanted = {"account": account_id, "hour": since_ms // HOUR_MS, "since": since_ms}
         refusals = [RefusalView(*row) for row in self._database.read_rows(_SQL["refusals"], wanted)]
         return sorted(refusals, key=lambda one: one.last_ms, reverse=True)
 

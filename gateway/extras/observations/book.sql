@@ -67,7 +67,8 @@ FROM (
         row_number() OVER (
             PARTITION BY account_id, code, model ORDER BY last_ms DESC, hour DESC
         ) AS place
-    FROM refusals WHERE hour >= :hour AND (:account IS NULL OR account_id = :account)
+    FROM refusals WHERE hour >= :hour AND last_ms >= :since
+        AND (:account IS NULL OR account_id = :account)
 ) AS ranked LEFT JOIN accounts ON accounts.id = account_id
 WHERE place = 1;
 

@@ -30,7 +30,7 @@ EXTRA = Extra(
     adds_to={"console": _add_to_console},
     first_words={
         "providers": "Show how the providers answer: calls, failures, the last error, latencies.",
-        "refusals": "Show which requests were refused, for whom and why.",
+        "refusals": "Show which requests were refused, for whom and why, summed by the hour.",
         "events": "List who did what, apart from requests: the latest first.",
     },
 )
