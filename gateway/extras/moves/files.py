@@ -29,8 +29,10 @@ FILE_MODE: Final = 0o600
 """The file's mode: only its owner may read and write it, since it has all accounts."""
 
 
-def export_ledger(books: Books, target: Path, progress: Progress = ignore) -> dict[str, int]:
-    """Write a new file with the whole ledger; return the number of rows of each table.
+def export_ledger(
+    books: Books, target: Path, progress: Progress = ignore
+) -> tuple[dict[str, int], int]:
+    """Write a new file with the whole ledger; return the rows of each table, and the requests in flight.
 
     Raises Conflict if the file exists, NotFound if there is no such folder, OSError.
     """
@@ -40,6 +42,7 @@ def export_ledger(books: Books, target: Path, progress: Progress = ignore) -> di
     try:
         with os.fdopen(descriptor, "wb") as out, books.snapshot():
             counts = _write(books, out, progress)
+            in_flight, _ = books.receipts.measure_pending()
             out.flush()
             os.fsync(out.fileno())  # the old ledger may be deleted as soon as this returns
     except BaseException as error:  # including Ctrl-C: nobody must take half a file for a ledger
@@ -48,7 +51,7 @@ def export_ledger(books: Books, target: Path, progress: Progress = ignore) -> di
         if isinstance(error, OSError):
             error.filename = error.filename or str(target)  # a failed write does not name its file
         raise
-    return counts
+    return counts, in_flight
 
 
 def import_ledger(

@@ -192,12 +192,12 @@ def export_ledger(command: Command, file: Path) -> int:
         command.say("Nothing is exported: see `audit`.")
         return tell_verdict(command, report)
     with command.progress() as progress:
-        counts = files.export_ledger(books, file, progress)
+        counts, in_flight = files.export_ledger(books, file, progress)
     command.show({"file": str(file), "rows": counts})
     command.say(f"The books are in order. {file} has {_list_counts(counts)}.")
-    if report.pending:
+    if in_flight:
         command.say(
-            f"Requests in flight: {report.pending}. What they will cost is not in the file: to move"
+            f"Requests in flight: {in_flight}. What they will cost is not in the file: to move"
             " everything, stop the gateway and export again."
         )
     return ExitCode.OK

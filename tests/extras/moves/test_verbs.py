@@ -11,6 +11,8 @@ import pytest
 from gateway.extras.moves import files, ledgers
 from gateway.extras.moves.ledgers import MoveRecord
 from gateway.ledger.records import AuditReport, DatabaseUrl
+from gateway.ledger.sqlite.books import SqliteBooks, run_audit
+from tests.ledger.sql.requests import add_requests, make_item
 from tests.support.cli import make_cli, watch_progress
 from tests.support.stand_in import SHOWN, URL, stand_in
 
@@ -53,6 +55,25 @@ def test_a_ledger_moves_into_a_database_and_back(
     cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')
     cli.done("import", str(again))
     assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
+
+
+def test_what_is_in_flight_is_told_of_the_state_that_was_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that serves may begin and end requests between the audit and the export."""
+    cli = make_cli(tmp_path, capsys)
+    cli.done("account", "add", "alice", "--credit", "20")
+    cli.done("key", "add", "alice")
+
+    def audit(books: SqliteBooks, *_: object) -> AuditReport:
+        (key,) = books.keys.read_all()
+        report = run_audit(books.connection, full=True, now_ms=1)
+        add_requests(books.connection, [make_item(1, key.id, 1)], 1)
+        return report
+
+    monkeypatch.setattr(SqliteBooks, "audit", audit)
+    said = cli.done("export", str(cli.folder / "one")).err
+    assert "Requests in flight: 1. What they will cost is not in the file" in said
 
 
 def test_what_adopt_writes_passes_check(
