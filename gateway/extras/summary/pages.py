@@ -106,6 +106,7 @@ def find_worst_overdraft_nano(config: Config, model: Model) -> int:
 def find_most_nano(model: Model, most_input: int, output: int) -> int:
     """Return the most that so many tokens can cost: in the dearest class and medium, by any rule."""
     uses = [
+        money.Tokens(cached_input=most_input, output=output),
         money.Tokens(cache_write=most_input, output=output),
         money.Tokens(cache_write_1h=most_input, output=output),
     ]

@@ -42,6 +42,11 @@ def test_the_overdraft_counts_all_that_a_request_may_have(tmp_path: Path) -> Non
     priced = {
         "image": 'price_image = [{ price = 0.04 }, { quality = "hd", price = 0.08 }]',
         "rerank": "price = { search_unit = 0.002 }",
+        # Read from a cache, its input is dearest.
+        "chat": (
+            "price = { input = 1, cached_input = 5, output = 2 }\n"
+            "max_input_tokens = 1000000\nmax_output_tokens = 1000"
+        ),
     }
     tables = (
         f'[models."{kind}"]\nkind = "{kind}"\nroutes = ["openai/m"]\n{price}\n'
@@ -52,7 +57,11 @@ def test_the_overdraft_counts_all_that_a_request_may_have(tmp_path: Path) -> Non
         one.id: (find_worst_overdraft_nano(config, one), find_worst_factor(config, one))
         for one in config.models.values()
     }
-    assert worst == {"image": (8 * NANO // 10, 1), "rerank": (2 * NANO // 10, 1)}
+    assert worst == {
+        "image": (8 * NANO // 10, 1),
+        "rerank": (2 * NANO // 10, 1),
+        "chat": (5 * NANO + 2 * NANO // 1000, 527),
+    }
 
 
 def test_many_models_are_summarized_in_time(tmp_path: Path) -> None:
