@@ -61,8 +61,8 @@ def has_colours(out: TextIO) -> bool:
 def draw(snapshot: Snapshot, width: int, height: int, *, coloured: bool = False) -> str:
     """Return at most `height` lines of at most `width` columns."""
     at = format_iso(snapshot.at_ms)[:19].replace("T", " ")
-    tokens = snapshot.input_tokens + snapshot.output_tokens
-    rates = f"calls/s {_per_second(snapshot.calls)}   tokens/s {_per_second(tokens)}   charged/min"
+    calls, tokens = _per_second(snapshot.calls), _per_second(snapshot.tokens.total)
+    rates = f"calls/s {calls}   tokens/s {tokens}   charged/min"
     lines = [
         f"{at} UTC   in flight {snapshot.in_flight}",
         f"{rates} {format_amount(snapshot.charged_nano)} {snapshot.currency}",

@@ -8,6 +8,7 @@ from typing import Final
 
 from gateway.admin.fields import Fields
 from gateway.base.ids import find_first_id
+from gateway.base.money import Tokens
 from gateway.base.times import HOUR_MS, HOURS_PER_DAY, MINUTE_MS
 from gateway.config.records import Config
 from gateway.extras.operations import health
@@ -59,9 +60,8 @@ class Snapshot:
     currency: str
     in_flight: int
     calls: int
-    """Calls that ended in the last minute; the next three fields are of the same calls."""
-    input_tokens: int
-    output_tokens: int
+    """Calls that ended in the last minute; the next two fields are of the same calls."""
+    tokens: Tokens
     charged_nano: int
     providers: Sequence[ProviderLine]
     longest: Sequence[Call]
@@ -77,7 +77,7 @@ _CALL: Final = Fields[Call](
 )
 _BALANCE: Final = Fields[Balance]("account", "balance_nano", "charged_nano")
 _SNAPSHOT: Final = Fields[Snapshot](
-    *("at_ms", "currency", "in_flight", "calls", "input_tokens", "output_tokens", "charged_nano")
+    *("at_ms", "currency", "in_flight", "calls", "tokens", "charged_nano")
 )
 
 
@@ -94,15 +94,14 @@ class SnapshotBook(Part):
         with self._database.snapshot():
             flying = {name: int(count) for name, count in fetch(_SQL["count in flight"])}
             rates = map(int, self._database.read_one(_SQL["rates"], since))
-            calls, input_tokens, output_tokens, *charged = rates
+            calls, *tokens, wholes, rests = rates
             return Snapshot(
                 at_ms=now_ms,
                 currency=config.billing.currency,
                 in_flight=sum(flying.values()),
                 calls=calls,
-                input_tokens=input_tokens,
-                output_tokens=output_tokens,
-                charged_nano=join_parts(*charged),
+                tokens=Tokens(*tokens),
+                charged_nano=join_parts(wholes, rests),
                 providers=_list_providers(self._books, config, flying),
                 longest=[Call(*row) for row in fetch(_SQL["in flight"], {"limit": MOST})],
                 slowest=[

@@ -10,7 +10,8 @@ WHERE state = 'pending' ORDER BY started_ms, requests.id LIMIT :limit;
 SELECT provider, count(*) FROM requests WHERE state = 'pending' GROUP BY provider;
 
 --: rates
-SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
+SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cached_input_tokens), 0),
+    coalesce(sum(cache_write_tokens + cache_write_1h_tokens), 0), coalesce(sum(output_tokens), 0),
     coalesce(sum(cost_nano / 1000000000), 0), coalesce(sum(cost_nano % 1000000000), 0)
 FROM requests WHERE id >= :first AND ended_ms > :since;
 

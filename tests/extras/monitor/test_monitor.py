@@ -18,6 +18,7 @@ from typing import Final
 import pytest
 
 from gateway.base.ids import make_request_id
+from gateway.base.money import Tokens
 from gateway.base.times import HOUR_MS, MINUTE_MS
 from gateway.config.load import load_config
 from gateway.config.records import Config
@@ -34,7 +35,7 @@ from gateway.extras.monitor.snapshot import (
 from gateway.extras.monitor.verbs import look
 from gateway.extras.observations.records import CallSums, UpstreamView
 from gateway.extras.operations.health import judge
-from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
+from tests.ledger.contract.kit import NOW_MS, TOKENS, Place, admission, find_key, settlement
 from tests.ledger.contract.test_audit import SUM_NANO, spend
 from tests.support.cli import CONFIG, make_cli
 from tests.support.rows import each_row
@@ -52,8 +53,7 @@ def make_snapshot(calls: int = 1) -> Snapshot:
         currency="EUR",
         in_flight=3,
         calls=250,
-        input_tokens=70_000,
-        output_tokens=2345,
+        tokens=Tokens(9_000, cached_input=60_000, cache_write=1_000, output=2345),
         charged_nano=420_000_000,
         providers=[failing] * calls,
         longest=[call] * calls,
@@ -166,7 +166,7 @@ async def test_it_reads_what_happens_now(place: Place, config: Config) -> None:
             assert SnapshotBook(books).read(config).balances == []
         await ledger.settle(pending, settlement(5))
     assert (seen.in_flight, seen.calls, seen.charged_nano) == (1, 1, 5)
-    assert (seen.input_tokens, seen.output_tokens) == (100, 50)
+    assert seen.tokens == TOKENS
     assert [(one.provider, one.in_flight) for one in seen.providers] == [("demo", 1)]
     assert [one.request_id for one in seen.longest] == [pending_id]
     assert [(one.request_id, one.total_ms) for one in seen.slowest] == [
