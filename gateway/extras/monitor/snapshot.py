@@ -94,14 +94,14 @@ class SnapshotBook(Part):
         with self._database.snapshot():
             flying = {name: int(count) for name, count in fetch(_SQL["count in flight"])}
             rates = map(int, self._database.read_one(_SQL["rates"], since))
-            calls, *tokens, wholes, rests = rates
+            calls, plain, cached, written, output, *charged = rates
             return Snapshot(
                 at_ms=now_ms,
                 currency=config.billing.currency,
                 in_flight=sum(flying.values()),
                 calls=calls,
-                tokens=Tokens(*tokens),
-                charged_nano=join_parts(wholes, rests),
+                tokens=Tokens(plain, cached, written, output),
+                charged_nano=join_parts(*charged),
                 providers=_list_providers(self._books, config, flying),
                 longest=[Call(*row) for row in fetch(_SQL["in flight"], {"limit": MOST})],
                 slowest=[
