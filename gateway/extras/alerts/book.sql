@@ -45,7 +45,8 @@ WHERE kind = 'low_balance' AND (
     OR balance_nano >= coalesce(alert_hooks.low_balance_nano, :default)
 );
 
--- The first of each receiver come first, and the operator's before those of holders.
+-- The first of each receiver come first, and the operator's before those of holders. Those of accounts, which
+-- may be thousands at once, come behind the others: they would hold up that of an outage for hours.
 --: due
 SELECT json_group_array(json_array(
     place, channel = 'holder', next_try_ms,
@@ -54,7 +55,7 @@ SELECT json_group_array(json_array(
 FROM (
     SELECT alerts.*, url, secret, low_balance_nano, row_number() OVER (
         PARTITION BY channel, CASE channel WHEN 'holder' THEN alerts.account_id ELSE 0 END
-        ORDER BY next_try_ms, id
+        ORDER BY kind IN ('low_balance', 'budget'), next_try_ms, id
     ) AS place
     FROM alerts LEFT JOIN alert_hooks ON alert_hooks.account_id = alerts.account_id
     WHERE next_try_ms <= :now
