@@ -18,7 +18,10 @@ from gateway.extras.operations.events import EVENT, EventFilter, EventLog
 from gateway.extras.operations.health import LatencyRow
 from gateway.extras.reports.views import show_latest
 
-LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than about"
+LATENCIES: Final = (
+    "Complete replies: half, and 95 %, took no longer than about. Last hour: this hour of the clock and"
+    " the one before."
+)
 """Above the table of latencies."""
 
 
