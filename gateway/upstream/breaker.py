@@ -1,6 +1,6 @@
 """Circuit breakers: what failed repeatedly comes last. No I/O.
 
-`routing` has one for each provider, and for each of its models, that failed.
+`ProviderState` has one for each provider, and for each of its models, that failed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Requests to one provider over HTTP, by its keys and connections, and the meaning of its failures.
 
-Every exception of a connection becomes an `UpstreamError` here, and of its making in `dial`. So no `except` in
-other modules can blame the provider for what the caller did.
+Here every exception of a connection becomes an `UpstreamError`, and in `dial` every failure to connect. So no
+`except` in other modules can blame the provider for what the caller did.
 """
 
 from __future__ import annotations
