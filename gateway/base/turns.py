@@ -192,11 +192,7 @@ class LargeBodies:
         """Give the thread the next job: of the owner whose last job is longest ago."""
         self._busy = False
         while self._waiting:
-            owner = next(iter(self._waiting))
-            queue = self._waiting.pop(owner)
-            begin, is_unwanted = queue.popleft()
-            if queue:
-                self._waiting[owner] = queue  # at the end
+            _, (begin, is_unwanted) = _take_next(self._waiting)
             # Jobs that nobody waits for are dropped: a caller's time-out must not cost others time.
             if not is_unwanted():  # its caller's task was cancelled
                 begin()  # raises where the machine has no thread
