@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from gateway.base.errors import UpstreamError
 from gateway.dialects.exchanges import MAX_REPLY_BYTES
+from gateway.dialects.wire.sse import BOM
 from gateway.upstream.http1 import BadResponse
 
 STEP_BYTES: Final = 2 << 10
@@ -26,7 +27,6 @@ _WINDOWS: Final = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 _TYPES: Final = (b"text/event-stream", b"application/json")
 _BEGINNINGS: Final = (b"{", b"data:", b"event:", b"id:", b"retry:", b":")
 """A JSON object, the fields of an event, a comment."""
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 class Wants(Enum):
@@ -200,10 +200,10 @@ def is_reply_type(content_type: bytes) -> bool:
 
 def begins_reply(data: bytes) -> bool | None:
     """Return whether a body begins like an event or a JSON object; None if more bytes are needed."""
-    text = data.removeprefix(_BOM).lstrip()
+    text = data.removeprefix(BOM).lstrip()
     if text.startswith(_BEGINNINGS):
         return True
-    is_early = any(one.startswith(text) for one in (*_BEGINNINGS, _BOM))
+    is_early = any(one.startswith(text) for one in (*_BEGINNINGS, BOM))
     return None if is_early else False
 
 

@@ -60,10 +60,6 @@ def is_made(block: Json) -> bool:
 _FILLED_LATER: Final = frozenset({"text", "thinking"})
 
 
-_INPUT: Final = "input_tokens"
-_OUTPUT: Final = "output_tokens"
-
-
 check_error: Final = partial(failures.check_error, type_key="type")
 
 
@@ -147,10 +143,10 @@ class MessagesReader(EventReader):
             return False
         before, self.usage = self.usage or {}, merge_reports(self.usage, usage)
         # Kimi and Qwen first report the whole input, and only at the end which part was cached.
-        if usage.get(_INPUT) == 0 and tells_cache(usage) and not tells_cache(before):
-            self.usage[_INPUT] = 0
-        told = usage.get(_OUTPUT)
-        return told is not None and told == self.usage.get(_OUTPUT)
+        if usage.get("input_tokens") == 0 and tells_cache(usage) and not tells_cache(before):
+            self.usage["input_tokens"] = 0
+        told = usage.get("output_tokens")
+        return told is not None and told == self.usage.get("output_tokens")
 
 
 BlockKind = Literal["text", "thinking", "tool_use"]
