@@ -4,10 +4,9 @@
     provider    a provider at run time: requests in flight, pauses that it asked for, breakers of what failed
     breaker     counts failures in a row; while one is open, its routes come last
     keys        the keys of a provider, some of which rest
-    forwarder   requests to one provider by its keys and connections, idle ones among these, and the meaning of
-                its failures
-    attempt     one try at one route: the headers that are sent, its deadlines, what takes the answer, early
-                ends
+    forwarder   requests to one provider: their heads, its keys and connections, the meaning of its failures
+    attempt     one try at one route: its deadlines, what takes the answer, early ends
+    pool        the idle connections to one provider
     dial        new connections to one provider: addresses raced, TLS, proxies
     resolver    the addresses of one host
     connection  one connection: what is sent, and what it reads, in pieces and turns

@@ -1,4 +1,4 @@
-"""One try at one route: its headers, its deadlines, the ways to end early, and what takes the body of an answer."""
+"""One try at one route: its deadlines, the ways to end early, and what takes the body of an answer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
-from types import MappingProxyType
 from typing import Final, Protocol
-
-from yarl import URL
 
 from gateway.base.deadlines import Clock, Life
 from gateway.base.errors import GatewayError, UpstreamError, UpstreamTimeout
@@ -68,16 +64,17 @@ class Attempt:
     """The text of an error, once its head was read."""
     answered: bool = False
     """A reply was opened: no other connection, key or route is tried."""
-    _begun: bool = False
+    _has_begun: bool = False
+    """The body has begun, so `idle_timeout` limits the silences."""
     _body_reads: int = 0
     """The reads of the response at the last look."""
-    _began: float = field(init=False)
+    _total_since: float = field(init=False)
     """The time from which `total_timeout` runs. It includes the time to connect."""
     _sent: float = 0.0
     _quiet_since: float = 0.0
 
     def __post_init__(self) -> None:
-        self._began = self.clock.next_seconds
+        self._total_since = self.clock.next_seconds
 
     def start(self, connection: Connection, request: bytes) -> Response:
         """Send the request, or its head, by a connection. Raises what ended the request."""
@@ -138,11 +135,11 @@ class Attempt:
         clock = self.clock
         if response.body_reads != self._body_reads or not response.awaits_provider:
             self._body_reads = response.body_reads
-            self._begun = True
+            self._has_begun = True
             # Reading waits for a slow caller or for its turn, so the silence is not the provider's.
             self._quiet_since = clock.seconds
-        limit = "idle_timeout" if self._begun else "first_byte_timeout"
-        if clock.seconds - self._began >= self.provider.total_timeout:
+        limit = "idle_timeout" if self._has_begun else "first_byte_timeout"
+        if clock.seconds - self._total_since >= self.provider.total_timeout:
             limit = "total_timeout"
         elif clock.lasted(self._quiet_since) < getattr(self.provider, limit):
             return
@@ -182,35 +179,3 @@ class Forwarder(Protocol):
     def close(self) -> None:
         """Keep no connection any more; requests in flight go on to their end."""
         return
-
-
-_HEADERS: Final = {
-    "Accept": "*/*",
-    "Accept-Encoding": "identity",
-    "Content-Type": "application/json",
-    "User-Agent": "gateway",
-}
-NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-def read_retry_after(value: str) -> float | None:
-    """Read the seconds of a Retry-After header, a number or a date (RFC 9110 §10.2.3); None if unusable."""
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        # The date may have passed on its way, or our clock may be ahead.
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, OverflowError, TypeError):
-        return None
-
-
-def list_headers(
-    provider: Provider, url: URL, auth: Mapping[str, str], passed: Mapping[str, str] = NO_HEADERS
-) -> list[str]:
-    """Write the header lines of a request to a provider. Of names that differ only in case the last counts."""
-    own = {"Host": url.host_port_subcomponent or "", **_HEADERS, **provider.headers, **auth}
-    # Names ignore case (RFC 9110 §5.1), and a provider may take either of two.
-    by_name = {name.lower(): (name, value) for name, value in (*own.items(), *passed.items())}
-    return [f"{name}: {value}" for name, value in by_name.values()]

@@ -1,4 +1,4 @@
-"""Requests to one provider over HTTP, by its keys and connections, and the meaning of its failures.
+"""Requests to one provider over HTTP: their heads, its keys and connections, and the meaning of its failures.
 
 Here every exception of a connection becomes an `UpstreamError`, and in `dial` every failure to connect. So no
 `except` in other modules can blame the provider for what the caller did.
@@ -6,9 +6,9 @@ Here every exception of a connection becomes an `UpstreamError`, and in `dial` e
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 from yarl import URL
@@ -24,74 +24,12 @@ from gateway.base.errors import (
 from gateway.config.records import Provider
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
-from gateway.upstream.attempt import Attempt, Forwarder, list_headers, read_retry_after
-from gateway.upstream.connection import Connection
+from gateway.upstream.attempt import Attempt, Forwarder
 from gateway.upstream.dial import Dialer
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
+from gateway.upstream.pool import Pool
 from gateway.upstream.response import Broken, Response
-
-IDLE_SECONDS: Final = 15.0
-"""Time an idle connection is kept, less than by providers: one they close first costs a retry."""
-
-
-class Pool:
-    """The connections to one origin. `ProviderState.enter` limits the requests in flight."""
-
-    def __init__(self, dialer: Dialer) -> None:
-        self._dialer = dialer
-        self._idle: dict[Connection, float] = {}
-        """Each with the time until which it is kept, the oldest first."""
-        self._expiry: asyncio.TimerHandle | None = None
-        self._closed = False
-
-    async def connect(self) -> Connection:
-        """Make a new connection. Raises what `Dialer.dial` raises."""
-        return await self._dialer.dial(lambda: Connection(self.put, self.discard))
-
-    def take(self) -> Connection | None:
-        """Return the connection that was used last; None if none is idle."""
-        while self._idle:
-            # The provider is least likely to have closed the latest one, and the others can expire.
-            connection, until = self._idle.popitem()
-            if connection.usable and time.monotonic() < until:
-                return connection
-            connection.close()  # also one that is too old, as this process did not run meanwhile
-        return None
-
-    def put(self, connection: Connection) -> None:
-        """Keep a connection that may serve again."""
-        # A response has ended after a reload: nobody takes from this pool any more.
-        if self._closed:
-            connection.close()
-            return
-        self._idle[connection] = time.monotonic() + IDLE_SECONDS
-        if self._expiry is None:
-            self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire)
-
-    def discard(self, connection: Connection) -> None:
-        """Forget a connection that is lost."""
-        self._idle.pop(connection, None)
-
-    def close(self) -> None:
-        """Close idle connections at once, and the others after their response."""
-        self._closed = True
-        if self._expiry is not None:
-            self._expiry.cancel()
-        for connection in tuple(self._idle):
-            connection.close()
-
-    def _expire(self) -> None:
-        self._expiry = None
-        now = time.monotonic()
-        for connection, until in tuple(self._idle.items()):
-            if until <= now:
-                del self._idle[connection]
-                connection.close()
-        if self._idle:
-            seconds = next(iter(self._idle.values())) - now
-            self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
-
 
 ERROR_BODY_SECONDS: Final = 5.0
 """How long to wait for the text of an error; only the status decides what happens next."""
@@ -263,3 +201,34 @@ def _break_off(error: Broken, response: Response, *, is_answered: bool) -> Upstr
         # Once all is sent, the provider may have begun to work, so the request must not be sent again.
         next_route=not response.is_sent and not is_answered,
     )
+
+
+_HEADERS: Final = {
+    "Accept": "*/*",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+    "User-Agent": "gateway",
+}
+
+
+def read_retry_after(value: str) -> float | None:
+    """Read the seconds of a Retry-After header, a number or a date (RFC 9110 §10.2.3); None if unusable."""
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        # The date may have passed on its way, or our clock may be ahead.
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError, TypeError):
+        return None
+
+
+def list_headers(
+    provider: Provider, url: URL, auth: Mapping[str, str], passed: Mapping[str, str]
+) -> list[str]:
+    """Write the header lines of a request to a provider. Of names that differ only in case the last counts."""
+    own = {"Host": url.host_port_subcomponent or "", **_HEADERS, **provider.headers, **auth}
+    # Names ignore case (RFC 9110 §5.1), and a provider may take either of two.
+    by_name = {name.lower(): (name, value) for name, value in (*own.items(), *passed.items())}
+    return [f"{name}: {value}" for name, value in by_name.values()]

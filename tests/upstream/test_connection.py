@@ -23,7 +23,7 @@ from gateway.base.errors import GatewayError, InternalError, UpstreamError, Upst
 from gateway.base.turns import TURN_SECONDS, Turns, find_turns
 from gateway.upstream.connection import Connection, cut_piece
 from gateway.upstream.dial import Dialer
-from gateway.upstream.forwarder import Pool
+from gateway.upstream.pool import Pool
 from gateway.upstream.receivers import Wants
 from gateway.upstream.response import Broken, Response
 from tests.support.config import Places

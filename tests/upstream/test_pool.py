@@ -11,7 +11,7 @@ from yarl import URL
 
 from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer
-from gateway.upstream.forwarder import Pool
+from gateway.upstream.pool import Pool
 
 URL_: Final = URL("http://127.0.0.1:1/v1")
 
@@ -67,9 +67,9 @@ async def test_the_oldest_are_closed_when_their_time_has_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool, old, young = Pool(Dialer(URL_, 5)), Kept(), Kept()
-    monkeypatch.setattr("gateway.upstream.forwarder.IDLE_SECONDS", 0)
+    monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 0)
     put(pool, old)
-    monkeypatch.setattr("gateway.upstream.forwarder.IDLE_SECONDS", 600)
+    monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 600)
     put(pool, young)
     while not old.closed:  # noqa: ASYNC110 - a timer of the loop
         await asyncio.sleep(0)

@@ -19,9 +19,9 @@ from gateway.config.records import Config, Provider
 from gateway.dialects.exchanges import looks_like_json, trim
 from gateway.dialects.wire.failures import map_status
 from gateway.extension import find_formats
-from gateway.upstream.attempt import list_headers
 from gateway.upstream.dial import Dialer
-from gateway.upstream.forwarder import Pool
+from gateway.upstream.forwarder import list_headers
+from gateway.upstream.pool import Pool
 from gateway.upstream.receivers import CollectedBody
 from gateway.upstream.response import Broken
 
@@ -193,7 +193,7 @@ async def _ask(provider: Provider, base_url: str) -> _Listing:
 
 def _write_request(provider: Provider, url: URL) -> bytes:
     upstream = find_formats().upstreams[provider.dialect]
-    headers = list_headers(provider, url, upstream.auth_headers("".join(provider.api_keys)))
+    headers = list_headers(provider, url, upstream.auth_headers("".join(provider.api_keys)), {})
     target = f"{url.raw_path.rstrip('/')}{upstream.models_path}"
     lines = [f"GET {target} HTTP/1.1", *headers, "Connection: close", "", ""]
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
