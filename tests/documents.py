@@ -120,7 +120,7 @@ def describe_endings() -> str:
         cells = (_ENDING_NAMES[endings], _CALLERS[gone], _PHASE_NAMES[phases])
         told = (_ANSWERS.get(delivered, "either"), charge.value, last.value)
         lines.append(f"| {' | '.join((*cells, *told))} |")
-    for stream, charge, last in UNCOMMITTED:
+    for stream, (charge, last) in UNCOMMITTED.items():
         kind = "a stream" if stream else "a JSON reply"
         cells = (f"the charge of {kind} cannot be committed", "is there", "at any time")
         lines.append(f"| {' | '.join((*cells, 'either', charge.value, last.value))} |")

@@ -37,8 +37,8 @@ from gateway.ledger.key_records import EndedKey
 from gateway.ledger.records import MOST_SPENT_NANO
 from gateway.ledger.serving.ledger import ServingLedger
 
-REFRESH_SECONDS: Final = 1.0
-"""How long a refusal waits for the latest changes: a ledger that hangs must not delay it."""
+LOOKUP_SECONDS: Final = 1.0
+"""How long a refusal waits for the latest changes, and for when a key ended: a ledger that hangs must not delay it."""
 OUTDATED: Final = (InvalidKey, AccountSuspended, RateLimited, InsufficientBalance)
 """Refusals that may be outdated: another process may just have committed a change."""
 
@@ -133,7 +133,7 @@ async def catch_up(ledger: ServingLedger) -> None:
     """
     # If the ledger hangs, the refusal is decided by what is known already.
     with contextlib.suppress(TimeoutError):
-        async with limit_seconds(REFRESH_SECONDS):
+        async with limit_seconds(LOOKUP_SECONDS):
             await ledger.refresh()
 
 
@@ -230,10 +230,6 @@ def _tell_spent(budget: Budget, title: str, currency: str) -> str:
         f"{title[0].upper()}{title[1:]} of {amount} {currency} a {period} is spent."
         f" It resets at {format_moment(budget.spending.span.ends_ms)} UTC. Raise it or use another key."
     )
-
-
-LOOKUP_SECONDS: Final = 1.0
-"""How long the refusal of a wrong key waits: a ledger that hangs must not delay it."""
 
 
 async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:

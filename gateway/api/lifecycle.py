@@ -141,11 +141,11 @@ OUTCOMES: Final[dict[Ending, Outcome]] = {
 }
 """The outcome of each ending while the caller is there; afterwards it is `caller_left`."""
 
-UNCOMMITTED: Final = (
-    # a stream  owed             the caller gets
-    (False,     Owed.NOTHING,    Last.ERROR),
-    (True,      Owed.USAGE,      Last.ERROR),
-)  # fmt: skip
+UNCOMMITTED: Final = {
+    # a stream: owed, the caller gets
+    False: (Owed.NOTHING, Last.ERROR),
+    True: (Owed.USAGE, Last.ERROR),
+}
 """The verdict on a charge that is not committed in time, see `ServingLedger.settle`. A JSON reply's charge
 is withdrawn, as nothing was delivered; a stream's charge stays queued."""
 
@@ -188,7 +188,7 @@ def find_ending(error: Exception) -> Ending:
 
 def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
     """Return the verdict that replaces one whose charge cannot be committed; `status` is the error's."""
-    ((owed, last),) = (row[1:] for row in UNCOMMITTED if row[0] is stream)
+    owed, last = UNCOMMITTED[stream]
     if owed is Owed.NOTHING:
         return Verdict("ledger_error", status, owed, last)
     return replace(verdict, last=last)
