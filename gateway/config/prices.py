@@ -20,8 +20,7 @@ INHERITED: Final = (*FEES, *money.MEDIA, "reported")
 """Amounts that a rule's price takes from the base price where it leaves them out."""
 HOUR_FACTOR: Final = (8, 5)
 """Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
-SECONDS: Final = 60
-"""Seconds of a minute."""
+SECONDS_PER_MINUTE: Final = 60
 NO_OUTPUT: Final = "must be left out: this model makes no output tokens"
 TOLD: Final = (
     *("price", "price_when", "tool_prices", "price_image"),
@@ -188,12 +187,12 @@ def _convert_minute(place: Place, amounts: dict[str, Any], needed: Collection[st
         return
     if "minute" not in needed or amounts["input"] is not None:
         raise place.error("minute", "stands in place of `input`, for models that transcribe")
-    amounts["input"] = minute * money.MILLION // SECONDS
+    amounts["input"] = minute * money.MILLION // SECONDS_PER_MINUTE
 
 
 def find_minute_nano(price: money.Price) -> int:
     """Return the price of a minute, as it was written, where the input is counted in seconds."""
-    return -(-price.input * SECONDS // money.MILLION)
+    return -(-price.input * SECONDS_PER_MINUTE // money.MILLION)
 
 
 def fill_defaults(amounts: dict[str, Any]) -> None:

@@ -30,9 +30,9 @@ RESERVED_HEADERS: Final = frozenset(
 )
 """Headers that the gateway sets itself, or that would break the framing of its requests."""
 
-LEAST_DURATION: Final = 10
+LEAST_DURATION_SECONDS: Final = 10
 """Seconds between two runs of a command, which may take as long."""
-MOST_DURATION: Final = 30 * 86_400
+MOST_DURATION_SECONDS: Final = 30 * 86_400
 """Seconds: no cloud gives keys for longer."""
 MAX_PORT: Final = 65535
 """The largest number of a TCP port: it has 16 bits."""
@@ -62,7 +62,7 @@ def base_url(value: object) -> str:
 def duration(value: object) -> int:
     """Read how often something is done, such as "50m", in seconds."""
     seconds = maybe_seconds(value) if isinstance(value, str) else None
-    if seconds is None or not LEAST_DURATION <= seconds <= MOST_DURATION:
+    if seconds is None or not LEAST_DURATION_SECONDS <= seconds <= MOST_DURATION_SECONDS:
         raise ValueError(f'must be a time from "10s" to "30d", such as "50m", not {show(value)}')
     return seconds
 

@@ -26,8 +26,8 @@ from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, hide_bill, maybe_splice
 from gateway.dialects.wire.known import (
-    CACHE_MARK,
     FILE_NAMES,
+    MARK_NAMES,
     MAX_CHOICES,
     ORDINARY,
     TextFields,
@@ -63,12 +63,12 @@ _PLAIN_MEMBERS: Final = 2
 _MESSAGE: Final = Names(
     {"audio", "content", "extra_content", "function_call", "name", "reasoning"}
     | {"reasoning_content", "reasoning_details", "refusal", "role", "tool_call_id", "tool_calls"},
-    CACHE_MARK,
+    MARK_NAMES,
 )
 _PART: Final = Names(
     {"audio_url", "document_url", "file", "file_id", "image_file", "image_url"}
     | {"input_audio", "text", "type", "video_url"},
-    CACHE_MARK,
+    MARK_NAMES,
 )
 _PART_NAMES: Final = frozenset({"cache_control", "text", "type"})
 _PICTURE_NAMES: Final = frozenset({"detail", "url"})

@@ -20,7 +20,7 @@ from gateway.dialects.wire.base import Caller, ListedModel, RateLimit
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
-from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, ORDINARY, TextFields, add_others
+from gateway.dialects.wire.known import FILE_NAMES, MARK_NAMES, ORDINARY, TextFields, add_others
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import CompletionRequest, Json, Query
 
@@ -51,12 +51,12 @@ _PLAIN_MEMBERS: Final = 2
 """Members of a message, and of a plain block of text."""
 _FILE_BLOCKS: Final = {"image": "picture", "document": "document"}
 """Kinds of files, by the type of block."""
-_MESSAGE: Final = Names(("content", "role"), CACHE_MARK)
+_MESSAGE: Final = Names(("content", "role"), MARK_NAMES)
 _BLOCK: Final = Names(
     {"citations", "data", "id", "input", "is_error", "name", "signature", "text", "thinking"}
     | {"tool_use_id", "type"},
     {
-        **CACHE_MARK,
+        **MARK_NAMES,
         **dict.fromkeys(("audio", "input_audio"), FILE_NAMES),
         "source": Names({"content", "type", *FILE_NAMES.known}),
     },

@@ -31,7 +31,7 @@ _PDF_BEGIN: Final = "JVBERi"
 """The base64 of `%PDF`, which identifies a document without a media type."""
 
 
-class Turns(pivot.Conversation):
+class MessagesTurns(pivot.Conversation):
     """The turns of a conversation.
 
     Only the leading instructions become `system`. Later ones stay in place, since moving them would change

@@ -12,7 +12,7 @@ from typing import Final
 from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.translate import pivot
-from gateway.dialects.translate.chat_over_messages_conversation import CACHE_MARK, Turns
+from gateway.dialects.translate.chat_over_messages_conversation import CACHE_MARK, MessagesTurns
 from gateway.dialects.translate.roots import name_members
 from gateway.dialects.translate.schemas import adapt_schema
 from gateway.dialects.wire.call_ids import shape_name
@@ -66,7 +66,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     body = pivot.open_request(request, target, _KNOWN, REFUSED)
     # The upstream requires a limit. If the caller states none, the model's cap is sent.
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
-    conversation = Turns(body["messages"], leading_system=target.leading_system)
+    conversation = MessagesTurns(body["messages"], leading_system=target.leading_system)
     made: Json = {"model": request.model, "max_tokens": max_tokens}
     form = body["response_format"]
     if form.value is not None and form.get("type") == "json_object":

@@ -139,7 +139,7 @@ GEMINI_TOOLS: Final = frozenset(
     | {"googleSearch", "googleSearchRetrieval", "urlContext"}
 )
 _VERSION: Final = re.compile(r"(?:_preview)?(?:_\d{4}_\d\d_\d\d|_20\d{6})?$")
-STATE: Final = ("container", "container_id", "connector_id")
+STORED: Final = ("container", "container_id", "connector_id")
 """Members of a tool that name something on the operator's account."""
 MAY_COST: Final = frozenset({*BILLED, *_LATER, "tools"})
 _ADDING: Final = frozenset(
@@ -184,7 +184,7 @@ def check_tools(body: Json, target: Target, place: str = "tools[{}].type") -> No
                 why = "The provider would run this tool itself and charge for it"
                 raise refuse(where, kind or family, why)
         if families:
-            check_state(tool, where)
+            check_stored(tool, where)
             _count_uses(tool, where)
 
 
@@ -215,10 +215,10 @@ def list_families(tool: object) -> list[str]:
     return [str(kind), *named] if vendor else named
 
 
-def check_state(tool: Json, where: str) -> None:
+def check_stored(tool: Json, where: str) -> None:
     """Refuse a tool that names something stored on the operator's account. Raises BadRequest."""
     for held in (tool, get_object(tool, "container"), get_object(tool, "environment")):
-        for name in STATE:
+        for name in STORED:
             if isinstance(held.get(name), str) or held.get("file_ids"):
                 field = where.removesuffix("type") + name
                 raise unsupported(field, " names something on the operator's account.")

@@ -13,7 +13,7 @@ from math import ceil, floor
 from typing import Final, get_args
 
 from gateway.base.usage import UNBOUNDED
-from gateway.dialects.wire.billed import BAGS, CACHES, FUNCTION, GEMINI_TOOLS, MAY_COST, STATE
+from gateway.dialects.wire.billed import BAGS, CACHES, FUNCTION, GEMINI_TOOLS, MAY_COST, STORED
 from gateway.dialects.wire.fields import MAX_TOKENS_BOUND, Check, Fields, check_integer
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import SAMPLING, CompletionRequest, Json, MaxTokensField, Taken
@@ -77,16 +77,16 @@ COUNTED: Final[Mapping[str, Check]] = {
 
 FILE_NAMES: Final = Names(("data", "file_data", "file_id", "url"))
 """Members of a file in a conversation."""
-CACHE_MARK: Final = {"cache_control": Names(("ttl", "type"))}
+MARK_NAMES: Final = {"cache_control": Names(("ttl", "type"))}
 """Members of a mark for a provider's prompt cache, of which one sets the price."""
 _PLACE: Final = Names(("file_ids", "id", "skills", "type"))
 _PLACES: Final = {"container": _PLACE, "environment": _PLACE}
 _TOOL: Final = Names(
-    {*STATE, *FUNCTION, *GEMINI_TOOLS, "description", "file_ids"}
+    {*STORED, *FUNCTION, *GEMINI_TOOLS, "description", "file_ids"}
     | {"input_schema", "max_uses", "parameters", "strict", "type"},
-    {**_PLACES, **CACHE_MARK},
+    {**_PLACES, **MARK_NAMES},
 )
-TOOL_NAMES: Final = Names(_TOOL.known, {**_PLACES, **CACHE_MARK, "tools": _TOOL})
+TOOL_NAMES: Final = Names(_TOOL.known, {**_PLACES, **MARK_NAMES, "tools": _TOOL})
 """Members of a tool. Some hold tools themselves (`namespace`)."""
 _READ: Final = frozenset(
     {*MAY_COST, *SAMPLING, *get_args(MaxTokensField), *get_args(Taken), "anthropic_version"}
@@ -96,7 +96,7 @@ _READ: Final = frozenset(
 """Fields that the gateway reads, writes or leaves out in a request of some dialect."""
 _WITHIN: Final[Mapping[str, Names]] = {
     "container": _PLACE,
-    **CACHE_MARK,
+    **MARK_NAMES,
     "output_config": Names(("effort", "format")),
     "reasoning": Names(("effort", "enabled", "exclude", "max_tokens", "summary")),
     "stream_options": Names(("include_usage",)),

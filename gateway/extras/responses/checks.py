@@ -7,7 +7,7 @@ from typing import Any, Final
 from gateway.base.errors import BadRequest
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import get_object
-from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, TOOL_NAMES, add_others
+from gateway.dialects.wire.known import FILE_NAMES, MARK_NAMES, TOOL_NAMES, add_others
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import CompletionRequest, Json
 
@@ -39,7 +39,7 @@ _PLAIN_MEMBERS: Final = 2
 _ITEM: Final = Names(
     {"arguments", "call_id", "content", "encrypted_content", "id", "name", "output", "result"}
     | {"role", "status", "summary", "type"},
-    {**CACHE_MARK, "tools": TOOL_NAMES},
+    {**MARK_NAMES, "tools": TOOL_NAMES},
 )
 _OWN: Final = {
     "custom_tool_call": ("input",),
@@ -50,7 +50,7 @@ _OWN: Final = {
 """Members that are no files despite their names, or that are checked, by the type of item or part."""
 _PART: Final = Names(
     {"annotations", "file_url", "image_url", "logprobs", "text", "type", *FILE_NAMES.known},
-    {**CACHE_MARK, "input_audio": FILE_NAMES},
+    {**MARK_NAMES, "input_audio": FILE_NAMES},
 )
 _HELD: Final = ("content", "output")
 """Members of an item that may have parts."""

@@ -14,7 +14,7 @@ from gateway.base.ids import find_last4
 from gateway.base.prices import describe_rules
 from gateway.base.usage import LEAST_TOKENS_PER_FILE
 from gateway.cli.arguments import render, render_fields, render_table
-from gateway.config.prices import SECONDS, find_minute_nano
+from gateway.config.prices import SECONDS_PER_MINUTE, find_minute_nano
 from gateway.config.records import Config, Model, Provider
 from gateway.ledger.key_records import Terms
 
@@ -141,7 +141,7 @@ def find_worst_factor(config: Config, model: Model) -> int:
     """
     if model.unit == "character" or model.free:
         return 1
-    usual_input = SECONDS if model.unit == "second" else LEAST_TOKENS_PER_FILE
+    usual_input = SECONDS_PER_MINUTE if model.unit == "second" else LEAST_TOKENS_PER_FILE
     held = min(config.billing.hold_output_tokens, model.max_output_tokens)
     usual_nano = find_most_nano(model, min(usual_input, model.max_input_tokens), held)
     most_nano = find_most_nano(model, model.max_input_tokens, model.max_output_tokens)
