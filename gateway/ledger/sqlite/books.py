@@ -27,7 +27,7 @@ from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.backup import write_backup
 from gateway.ledger.sqlite.faults import describe
-from gateway.ledger.sqlite.files import FileWatch, is_served
+from gateway.ledger.sqlite.files import FileWatch, is_served, name_beside
 from gateway.ledger.sqlite.statements import transaction
 
 _CHECKS: Final = (
@@ -137,7 +137,7 @@ class SqliteBooks(Books):
         return size
 
     def measure(self) -> tuple[int, int]:
-        return _measure(self._path), _measure(self._path.with_name(self._path.name + "-wal"))
+        return _measure(self._path), _measure(name_beside(self._path, "-wal"))
 
     def wait_in_force(self) -> None:
         if is_served(self._path):

@@ -45,7 +45,7 @@ class FileWatch:
         self.path = path
         self._serving_pid = serving_pid
         self._opened = _identify_all(path)
-        self._names = tuple(map(os.fspath, (*_list_files(path), _add(path, ".lock"))))
+        self._names = tuple(map(os.fspath, (*_list_files(path), name_beside(path, ".lock"))))
         self._folders = tuple({os.path.dirname(name) or "." for name in self._names})  # noqa: PTH120
         self._seen: object = None
         self._still: object = None
@@ -99,7 +99,7 @@ def take_lock(path: Path) -> int:
         LedgerLocked: another process serves from this database.
         LedgerError: the lock file cannot be made.
     """
-    lock_path = _add(path, ".lock")
+    lock_path = name_beside(path, ".lock")
     try:
         # Not truncated: it may have the mark of a gateway that serves.
         descriptor = os.open(lock_path, os.O_CREAT | os.O_RDWR, FILE_MODE)
@@ -125,7 +125,7 @@ def marked(lock: int, path: Path) -> Iterator[None]:
         mark = " ".join((f"{pid}:{_read_start(pid)}", *_identify_all(path)))
         os.pwrite(lock, mark.encode(), 0)
     except OSError as error:
-        raise explain(_add(path, ".lock"), error) from error
+        raise explain(name_beside(path, ".lock"), error) from error
     try:
         yield
     finally:
@@ -142,7 +142,7 @@ def check_names(path: Path) -> None:
     except OSError:
         return  # to open it says why
     links = found.st_nlink if stat.S_ISREG(found.st_mode) else 1
-    served = _read_mark(_add(path, ".lock")).split()[1:]
+    served = _read_mark(name_beside(path, ".lock")).split()[1:]
     if links > 1 and not (served == _identify_all(path) and is_served(path)):
         raise LedgerError(
             f"{path}: the file has {links} names (hard links), and each would have a log of its own;"
@@ -152,7 +152,7 @@ def check_names(path: Path) -> None:
 
 def check_served(path: Path) -> None:
     """Raise FilesLost if a gateway serves from other files than these names have now."""
-    words = _read_mark(_add(path, ".lock")).split()
+    words = _read_mark(name_beside(path, ".lock")).split()
     # No gateway serves, or it is just beginning to.
     if len(words) != _MARK_WORDS:
         return
@@ -168,7 +168,7 @@ def check_absence(path: Path) -> None:
 
     An empty file is none: a copy on a full disk leaves one, and SQLite would delete the log beside it.
     """
-    lock_path, log_path = _add(path, ".lock"), _add(path, "-wal")
+    lock_path, log_path = name_beside(path, ".lock"), name_beside(path, "-wal")
     is_there = path.exists()
     if is_there and path.stat().st_size:
         return
@@ -183,13 +183,13 @@ def check_absence(path: Path) -> None:
 
 def is_marked(path: Path) -> bool:
     """Return whether a process serves, or was killed while it served: its lock file names the files."""
-    return len(_read_mark(_add(path, ".lock")).split()) == _MARK_WORDS
+    return len(_read_mark(name_beside(path, ".lock")).split()) == _MARK_WORDS
 
 
 def is_served(path: Path) -> bool:
     """Return whether a process serves from this database; to look takes the lock for microseconds."""
     try:
-        descriptor = os.open(_add(path, ".lock"), os.O_RDONLY)
+        descriptor = os.open(name_beside(path, ".lock"), os.O_RDONLY)
     except OSError:  # no lock file: nobody ever served
         return False
     try:
@@ -208,7 +208,7 @@ def find_server(path: Path) -> int | None:
     The result is also None if the id belongs to another process because the serving one is in a
     container. Where /proc hides it, as it does from the commands of a sandboxed unit, the id has to do.
     """
-    words = _read_mark(_add(path, ".lock")).split()
+    words = _read_mark(name_beside(path, ".lock")).split()
     if len(words) != _MARK_WORDS or not is_served(path):
         return None
     pid, _, started = words[0].partition(":")
@@ -235,7 +235,7 @@ def _name_server(lock_path: Path) -> str:
     )
 
 
-def _add(path: Path, suffix: str) -> Path:
+def name_beside(path: Path, suffix: str) -> Path:
     """Name a file beside the database, as SQLite does: behind a symbolic link."""
     path = Path(os.path.realpath(path))
     return path.with_name(path.name + suffix)
@@ -246,7 +246,7 @@ def _identify_all(path: Path) -> list[str]:
 
 
 def _list_files(path: Path) -> tuple[Path, ...]:
-    return path, _add(path, "-wal"), _add(path, "-shm")
+    return path, name_beside(path, "-wal"), name_beside(path, "-shm")
 
 
 def _identify(path: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.rows import read_all, read_changed
+from gateway.ledger.sqlite.files import name_beside
 from gateway.ledger.sqlite.statements import transaction
 
 log = logging.getLogger("gateway.ledger")
@@ -84,7 +85,7 @@ class WalKeeper:
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path.with_name(path.name + "-wal")
+        self._path = name_beside(path, "-wal")
         self._clock = clock
         self._not_before_seconds = clock()
         self._is_warned = False

@@ -89,23 +89,20 @@ def describe_upgrade(path: Path) -> str | None:
 
 def forget_killed(path: Path) -> None:
     """Remove the note of an upgrade that was killed after its commit and before it removed the note."""
-    if _name_note(path).exists() and describe_upgrade(path) is None:
+    if files.name_beside(path, _NOTE).exists() and describe_upgrade(path) is None:
         forget(path)
 
 
 def forget(path: Path) -> None:
     """Remove the note of an upgrade."""
     with suppress(OSError):  # it is read again only by the next upgrade, which removes it, too
-        _name_note(path).unlink()
-
-
-def _name_note(path: Path) -> Path:
-    path = Path(os.path.realpath(path))
-    return path.with_name(path.name + _NOTE)
+        files.name_beside(path, _NOTE).unlink()
 
 
 def _write_note(path: Path, copy: str) -> None:
-    note = os.open(_name_note(path), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, files.FILE_MODE)
+    note = os.open(
+        files.name_beside(path, _NOTE), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, files.FILE_MODE
+    )
     try:
         os.write(note, f"{os.getpid()} {copy}".encode())
         os.fsync(note)
@@ -115,6 +112,6 @@ def _write_note(path: Path, copy: str) -> None:
 
 def _read_note(path: Path) -> str:
     try:
-        return _name_note(path).read_text(encoding="utf-8")
+        return files.name_beside(path, _NOTE).read_text(encoding="utf-8")
     except OSError:
         return ""

@@ -201,7 +201,10 @@ async def test_a_symbolic_link_is_the_same_database(place: Place, tmp_path: Path
             async with open_sqlite(other):
                 pass
     async with open_sqlite(other) as ledger:
-        assert ledger.writable
+        await charge(ledger, find_key(ledger, place), 5)
+        await until(lambda: ledger.log_bytes > 0)
+        with SqliteBooks(other) as books:
+            assert books.measure()[1] > 0
 
 
 async def test_a_hard_link_is_refused_but_beside_a_gateway_that_serves(
