@@ -11,7 +11,8 @@ statements   transactions, and statements that take many rows at once
 books     implements `Books`; the file as SQLite checks it, and the proof of the books
 serving   opens a `ServingLedger` on it: the lock, the audit, recovery from a crash, everything into
           memory; reads receipts and spending on a connection beside the writer's
-store     one round after the other, on a thread with the writer's connection: look for changes of
+store     one round after the other, on the thread of the writer's connection: look for changes of
           others, commit a batch
+thread    a thread that owns a connection and runs functions on it
 polls     what a round looks at now and then: commits of others, the size of the log
 """

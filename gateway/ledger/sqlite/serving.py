@@ -40,7 +40,8 @@ from gateway.ledger.sqlite.folds import fail_pending, fold
 from gateway.ledger.sqlite.polls import ChangeFeed, WalKeeper
 from gateway.ledger.sqlite.schema import BUSY_MS, connect, find_address, set_busy_timeout
 from gateway.ledger.sqlite.statements import transaction
-from gateway.ledger.sqlite.store import ConnectionThread, SqliteStore
+from gateway.ledger.sqlite.store import SqliteStore
+from gateway.ledger.sqlite.thread import ConnectionThread
 from gateway.ledger.sqlite.upgrades import describe_upgrade
 
 log = logging.getLogger("gateway.ledger")
