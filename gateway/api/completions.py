@@ -158,15 +158,15 @@ class Relay:
             life.check()
         ticker, names = call.gateway.ticker, route.passed_headers
         self._attempt = attempt = Attempt(
-            provider.config,
-            ticker.clock,
-            route.exchange,
-            prepared.data,
-            partial(self._open, route, prepared.context),
-            pick_headers(completion.headers, names) if names else {},
-            life,
-            route.paths[completion.request.stream],
-            completion.find_affinity,
+            provider=provider.config,
+            clock=ticker.clock,
+            exchange=route.exchange,
+            body=prepared.data,
+            open_reply=partial(self._open, route, prepared.context),
+            headers=pick_headers(completion.headers, names) if names else {},
+            life=life,
+            path=route.paths[completion.request.stream],
+            find_affinity=completion.find_affinity,
         )
         began = ticker.loop.time()
         try:
@@ -188,7 +188,7 @@ class Relay:
             tell(self._completion.call, route, failure)
 
     def _open(self, route: Route, context: ReplyContext, content_type: str) -> Delivery:
-        """Open what takes the provider's reply, when its head was read."""
+        """Return what takes the body of the provider's reply; called when its head was read."""
         self.life.advance(lifecycle.Phase.ANSWERED)
         completion, life, exchange = self._completion, self.life, route.exchange
         is_audio = exchange.upstream.makes_audio
