@@ -55,7 +55,7 @@ class Call:
 
     The fields are in the order in which they are set. A request that is refused keeps the defaults of the rest:
 
-        `front`, `wire`               gateway to surface; error_code with any error reply
+        `front`, `wire`               all from gateway to surface; error_code with any error reply
         the console, `paths`          visit
         `keys`                        key, then rates
         `bodies`, `sink`              waited_seconds, buffered_bytes, reply_bytes, as bytes come and go

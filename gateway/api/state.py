@@ -43,7 +43,7 @@ class Gateway:
     """The state that all requests share; `in_flight` and `buffered_bytes` count admitted requests."""
 
     config: Config
-    """The configuration that is served: `read`, as extras adjust it."""
+    """The configuration in force: `read`, after extras have adjusted it."""
     ledger: ServingLedger
     routes: Routes
     ticker: Ticker

@@ -239,7 +239,7 @@ class NoFunds(InsufficientBalance):
 
 
 Blame = Literal["nobody", "model", "reply", "provider"]
-"""The breaker that counts an error. `reply` is the model's, too, but its errors of one instant count once."""
+"""The breaker that counts an error. A `reply` counts for the model, where several at one instant count once."""
 
 
 class UpstreamError(GatewayError):

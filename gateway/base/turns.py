@@ -16,8 +16,8 @@ log = logging.getLogger("gateway.tasks")
 TURN_SECONDS: Final = 0.002
 """The time in one turn of the event loop for deferrable work. More work waits for a later turn."""
 REST_TURNS: Final = 3
-"""Turns without long work after each turn with it, while more waits: a request of another account takes eight
-turns, and would meet long work in each of them."""
+"""Turns without long work between two turns with it: a request of another account takes eight turns, and long
+work in each of them would delay it eight times."""
 SHARE: Final = 8
 """Pieces of work that one owner may begin in a turn, such as heads of requests. Each also makes later
 turns longer."""

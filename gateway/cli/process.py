@@ -61,7 +61,7 @@ ANY_HOST: Final = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared, no
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The answer to `check`, which an extra may give."""
+    """The report of `check`, which an extra may make in its place."""
 
     members: dict[str, object]
     """For JSON."""

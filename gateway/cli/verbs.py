@@ -87,7 +87,7 @@ METAVARS: Final[Mapping[Callable[[str], object], str]] = {
     read.new_file: "FILE",
     read.start: "TIME",
 }
-"""The help's names of the values that these functions parse."""
+"""The names in the help for values that these functions parse."""
 
 
 def arg(

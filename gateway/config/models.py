@@ -100,7 +100,7 @@ def _place(file: str, model_id: str) -> Place:
 
 
 def find_lack(table: object, key: Literal["kind", "dialect"]) -> str | None:
-    """Say which extra a model or a provider lacks; None if it lacks none. It is off without it."""
+    """Say which missing extra a model or a provider needs, without which it is off; None if there is none."""
     name = table.get(key) if isinstance(table, dict) else None
     if not isinstance(name, str) or name in (find_kinds() if key == "kind" else find_dialects()):
         return None

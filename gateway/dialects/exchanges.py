@@ -327,7 +327,7 @@ def _meter_unread(context: ReplyContext) -> Metered:
 
 
 def _require_usage(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:
-    """Return the failure, to be charged, if there is a usage. Otherwise raise it: then nobody pays."""
+    """Return the failure as one that is charged, if a usage tells of work. Else raise it: then nobody pays."""
     if not tells_work(usage):
         raise failure
     return UndeliverableReply(failure.message)

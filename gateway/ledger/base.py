@@ -154,7 +154,7 @@ PENDING: Final[Mapping[str, int | str | None]] = {
     **dict.fromkeys(("provider", "status", "extras", "first_byte_ms")),
     **dict.fromkeys(("provider_cost_nano", "reported_cost_nano")),
 }
-"""The columns of a request that `write_end` sets, and their values until then; the hold has the provider."""
+"""The columns of a request that `write_end` sets, and their values until then; the provider is the admission's."""
 
 
 def write_end(end: Settlement) -> dict[str, int | str | None]:

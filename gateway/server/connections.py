@@ -38,7 +38,7 @@ MIN_IN_FLIGHT: Final = 8
 MIN_CONNECTIONS: Final = 16
 """Connections at a very low limit, so that an operator still gets through."""
 CLOSED_SHARE: Final = 16
-"""One connection in so many is closed at a time, because finding them means scanning all."""
+"""One connection in so many is closed to make room: to find them means to scan all, so it should not be often."""
 STRANGERS_SHARE: Final = 4
 """One connection in so many may be a stranger's before strangers are closed for others: fewer are new
 callers, more are a flood."""

@@ -16,7 +16,7 @@ enough."""
 MAX_LOOKS: Final = 180
 """Looks after which memory is collected although requests are in flight: an hour."""
 GC_THRESHOLDS: Final = (10_000, 1_000, 1_000)
-"""Objects that are collected at once, which takes a millisecond. Objects that survived once are left to
+"""New objects after which a collection begins, which takes a millisecond. Objects that survived once are left to
 `collect`: with a thousand streams they would take more than 50 ms."""
 
 _MALLOPT: Final = {"trim threshold": -1, "mmap threshold": -3, "arena max": -8}

@@ -93,9 +93,9 @@ class ProviderState:
         """Count a request that ends; the breakers note how it ended. `probed` is what `enter` returned."""
         self._load.in_flight -= 1
         if error is None or isinstance(error, errors.BadRequest):
-            # The breaker judges reachability and health, not what callers ask.
-            if self._breakers:  # as `note_alive` asks, too: this saves each good request a call
-                self.note_alive(upstream_model)  # refusing a bad request is an answer, too
+            # To refuse a bad request is an answer, too: breakers judge the provider, not what callers ask.
+            if self._breakers:  # tested here, too, which saves each good request a call
+                self.note_alive(upstream_model)
             return
         # A caller that leaves, or a shutdown, says nothing about the provider: another probe may be sent.
         for breaker in probed:

@@ -60,7 +60,7 @@ class UnpackedBody:
     """Returns whether the next step has time in this turn of the event loop."""
     _packed: bytes = b""
     _inflater: zlib._Decompress | None = field(init=False, default=None)
-    _is_left: bool = False
+    _has_more: bool = False
     """There are packed bytes, or unpacked ones inside zlib."""
     _is_blocked: bool = False
 
@@ -68,11 +68,11 @@ class UnpackedBody:
         """See `Receiver`. Raises BadResponse if the bytes are not in this encoding."""
         if data:
             self._packed += data
-            self._is_left = True
+            self._has_more = True
         if self._inflater is None and not self._begin():
             return Wants.MORE
         is_begun = False
-        while self._is_left:
+        while self._has_more:
             if is_begun and not self.has_time():
                 return Wants.ROOM
             is_begun = True
@@ -123,7 +123,7 @@ class UnpackedBody:
             raise BadResponse("its body is not in the encoding that its head says") from error
         self._packed = inflater.unused_data or inflater.unconsumed_tail
         # zlib may have more even if it used all packed bytes.
-        self._is_left = bool(self._packed) or (len(piece) == STEP_BYTES and not inflater.eof)
+        self._has_more = bool(self._packed) or (len(piece) == STEP_BYTES and not inflater.eof)
         return piece
 
 

@@ -119,6 +119,7 @@ def merge_details(details: Iterable[object]) -> list[Json]:
 
 
 def open_state(message: Json, tag: str) -> Json:
+    """Return a message whose calls have their own ids, with what was sealed for this tag under `STATE`."""
     if message.get("tool_call_id"):
         identity = str(message["tool_call_id"])
         own, sealed = split_id(identity)
