@@ -1,7 +1,7 @@
 """`/v1`: everything between a caller's request and its reply.
 
-    routes          the endpoints, each wrapped in the layers that it needs; those that look something up:
-                    models, the caller's key, receipts, health
+    routes          the endpoints, each wrapped in the layers that it needs
+    lookups         the handlers that look something up: models, the caller's key, receipts, health
     front           the record that each request carries; the outermost layer, which begins and ends it: request id
                     and dialect, headers, errors as replies
     paths           the errors for paths that are not served, and what they advise

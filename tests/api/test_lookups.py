@@ -13,7 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.admin.keys import add_key
 from gateway.api.admission import find_similar
-from gateway.api.routes import describe_own_key, report_health, report_readiness
+from gateway.api.lookups import describe_own_key, report_health, report_readiness
 from gateway.base.errors import LedgerUnavailable
 from gateway.base.process import describe_version
 from gateway.config.records import Limits

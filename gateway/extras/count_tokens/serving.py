@@ -15,7 +15,8 @@ from multidict import MultiMapping
 from gateway.api.admission import estimate_input, find_model, pick_headers
 from gateway.api.bodies import parse, read_body, run_large
 from gateway.api.front import KeyedCall
-from gateway.api.routes import Endpoint, reply_json
+from gateway.api.lookups import reply_json
+from gateway.api.routes import Endpoint
 from gateway.base.deadlines import Ticker
 from gateway.base.errors import GatewayError, OutOfResources, Overloaded, RateLimited, UpstreamError
 from gateway.dialects.exchanges import Exchange

@@ -11,7 +11,8 @@ from typing import Final
 from aiohttp import web
 
 from gateway.api.front import Call, KeyedCall, find_code
-from gateway.api.routes import Endpoint, reply_json, show_receipt
+from gateway.api.lookups import reply_json, show_receipt
+from gateway.api.routes import Endpoint
 from gateway.api.state import Gateway
 from gateway.base.errors import (
     GatewayError,

@@ -12,8 +12,9 @@ import orjson
 from aiohttp import web
 
 from gateway.api.front import Call
+from gateway.api.lookups import reply_json
 from gateway.api.routes import Access as EndpointAccess
-from gateway.api.routes import Endpoint, list_endpoints, reply_json
+from gateway.api.routes import Endpoint, list_endpoints
 from gateway.api.state import Gateway
 from gateway.extension import Started, find_added, find_formats
 from gateway.extras.reference.document import make_document
