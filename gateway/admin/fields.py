@@ -9,7 +9,7 @@
     )
     REFUSAL.describe(row)               the object for JSON
     REFUSAL.names                       the names of its members
-    REFUSAL.columns                     titles and functions, as `cli.arguments.render` takes them
+    REFUSAL.columns                     titles and functions, as `cli.output.render` takes them
 
 The suffix of a name is the unit of its value: `…_nano` is an amount, which JSON has twice, as a
 decimal string and, under `…_nano`, in nano-units; `…_ms` is a time, whose name loses the suffix in

@@ -4,7 +4,8 @@
                 configuration, books, who asks, output
     verbs       the decorator that makes a verb of a function; the first words of all verbs
     parser      argparse's parser, with shorter errors
-    arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
+    arguments   parses amounts, durations, times and lists
+    output      writes data to stdout, as tables or JSON, and messages to stderr
     process  accounts  books  keys
                 the verbs of these subjects, with their arguments, help and examples
 

@@ -9,9 +9,9 @@ from gateway.admin import views
 from gateway.base.money import align_points, format_amount
 from gateway.base.times import format_moment
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render, render_fields
 from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
+from gateway.cli.output import render, render_fields
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
 from gateway.extension import find_advice
 from gateway.ledger.key_records import TermChanges, Terms

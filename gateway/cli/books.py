@@ -8,8 +8,8 @@ from typing import Final
 from gateway.admin import audits, views
 from gateway.base.process import ExitCode
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render
 from gateway.cli.command import Command
+from gateway.cli.output import render
 from gateway.cli.verbs import arg, verb
 from gateway.ledger.records import AuditReport, DatabaseUrl, Refused
 

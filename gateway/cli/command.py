@@ -22,7 +22,7 @@ from gateway.base.money import format_amount
 from gateway.base.process import PROGRAM, ExitCode, describe_version
 from gateway.base.progress import Progress, ignore, show_progress
 from gateway.base.times import unix_ms
-from gateway.cli.arguments import Json, Output, render
+from gateway.cli.output import Json, Output, render
 from gateway.cli.parser import parse
 from gateway.cli.verbs import DEFAULT_CONFIG
 from gateway.config.reader import ConfigError

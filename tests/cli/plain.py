@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.admin.views import describe_key_state
-from gateway.cli import arguments
+from gateway.cli import arguments, output
 from gateway.cli.command import find_actor
 from gateway.ledger.key_records import KeyTerms, KeyView
 from tests.support.settings import load, with_price
@@ -30,7 +30,7 @@ def expiry(text: str) -> int:
 
 
 def render_table(headings: list[str], rows: list[list[str]]) -> list[str]:
-    return arguments.render_table(headings, rows).split("\n")
+    return output.render_table(headings, rows).split("\n")
 
 
 def find_user(environ: dict[str, str]) -> str:

@@ -1,10 +1,8 @@
-"""The words that are typed and what is written back: verbs, their arguments, tables."""
+"""The words that are typed: verbs and their arguments."""
 
 from __future__ import annotations
 
 import argparse
-import io
-import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -15,7 +13,6 @@ from typing import Final
 import pytest
 
 from gateway.base.process import PROGRAM
-from gateway.cli.arguments import Output
 from gateway.cli.parser import Options, make_parser, parse
 from gateway.cli.verbs import VERBS, find_words, load_verbs
 from tests import ROOT
@@ -119,13 +116,3 @@ def test_an_option_of_an_extra_that_is_missing_is_told_with_its_name(
         parse(("check", typed))
     told = '--live needs the extra "summary"; it is not in this installation'
     assert capsys.readouterr().err.startswith(f"python -m gateway: {told}\n")
-
-
-# ---- tables and JSON -----------------------------------------------------------------------------
-
-
-def test_json_is_the_same_bytes_in_every_locale() -> None:
-    out = io.StringIO()
-    Output(out, io.StringIO()).print_json({"name": "…é"})
-    assert out.getvalue().isascii()
-    assert json.loads(out.getvalue()) == {"name": "…é"}

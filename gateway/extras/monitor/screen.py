@@ -16,7 +16,7 @@ from unicodedata import east_asian_width
 
 from gateway.base.money import NANO, format_amount
 from gateway.base.times import format_iso
-from gateway.cli.arguments import render_table
+from gateway.cli.output import render_table
 from gateway.extras.monitor.snapshot import Call, ProviderLine, Snapshot
 
 QUIT: Final = "q"

@@ -8,8 +8,8 @@ from typing import Final
 from gateway.admin.fields import Columns
 from gateway.base.times import DAY_MS, format_moment
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render
 from gateway.cli.command import Command
+from gateway.cli.output import render
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, arg, flag, verb
 from gateway.extras.observations.describing import REFUSED, describe_failure
 from gateway.extras.observations.records import UpstreamFailure, UpstreamView

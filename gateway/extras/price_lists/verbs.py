@@ -9,8 +9,8 @@ from typing import Final
 from gateway.admin.fields import Fields
 from gateway.base.process import ExitCode
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
+from gateway.cli.output import render_table
 from gateway.cli.verbs import arg, verb
 from gateway.extras.price_lists.compare import Comparison, Difference, compare
 from gateway.extras.price_lists.lists import open_list

@@ -7,8 +7,8 @@ from typing import Final
 from gateway.admin import views
 from gateway.base.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.base.times import format_moment
-from gateway.cli.arguments import render_fields
 from gateway.cli.command import Command
+from gateway.cli.output import render_fields
 from gateway.cli.verbs import arg, verb
 from gateway.extension import RequestNotes
 from gateway.ledger.call_records import OUTCOME_WORDS, CallDetail, Correction, Receipt

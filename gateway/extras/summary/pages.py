@@ -13,7 +13,7 @@ from gateway.base.addresses import join_address
 from gateway.base.ids import find_last4
 from gateway.base.prices import describe_rules
 from gateway.base.usage import LEAST_TOKENS_PER_FILE
-from gateway.cli.arguments import render, render_fields, render_table
+from gateway.cli.output import render, render_fields, render_table
 from gateway.config.prices import SECONDS_PER_MINUTE, find_minute_nano
 from gateway.config.records import Config, Model, Provider
 from gateway.ledger.key_records import Terms

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gateway.base.process import ExitCode
-from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
+from gateway.cli.output import render_table
 from gateway.cli.process import Look, fetch_keys, tell_check
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
