@@ -2,7 +2,8 @@
 
     serve        starts and stops the ledger, the application, the extras and the socket
     listener     listens on the configured address or passed sockets; accepts while it has descriptors
-    log          writes the log by a thread, so that its reader delays nothing; the lines of requests
+    log          writes the log by a thread, so that its reader delays nothing
+    access_log   the line of each request
     memory       collects garbage, and gives memory back
     connections  aborts callers' connections that make no progress, or idle ones if they are too many
     drain        catches signals, and lets requests in flight end

@@ -30,6 +30,7 @@ from gateway.ledger.opening import find_schema, open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.server import systemd
+from gateway.server.access_log import AccessLog
 from gateway.server.connections import ConnectionWatch, fit_to_files, raise_file_limit
 from gateway.server.drain import (
     Signals,
@@ -41,7 +42,7 @@ from gateway.server.drain import (
 )
 from gateway.server.first_start import CannotShow, find_key_file, start_first
 from gateway.server.listener import CannotListen, Listener, bind
-from gateway.server.log import AccessLog, LogWriter, set_up_logging
+from gateway.server.log import LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
 
 log = logging.getLogger("gateway.serve")

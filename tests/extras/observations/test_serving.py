@@ -10,8 +10,8 @@ from gateway.extras.observations import serving
 from gateway.extras.observations.book import ObservationBook
 from gateway.extras.observations.records import RefusedView, UpstreamView
 from gateway.ledger.opening import open_books
-from tests.api.test_call import KEY
 from tests.api.test_lookups import ISO
+from tests.server.test_access_log import KEY
 from tests.support.chat import check_error, say
 from tests.support.config import UPSTREAM_NAME
 from tests.support.records import make_call

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -14,11 +13,9 @@ import pytest
 
 from gateway.api.front import Call
 from gateway.base.money import Tokens
-from gateway.base.times import HOUR_MS
-from gateway.base.usage import MissingUsages
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
-from gateway.server.log import AccessLog, describe_call
+from gateway.server.access_log import AccessLog, describe_call
 from tests.support import records
 
 
@@ -68,7 +65,7 @@ async def test_lines_are_for_people_or_for_tools() -> None:
 
 
 async def test_lines_are_collected_and_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.server.log.LINES_SECONDS", 0)
+    monkeypatch.setattr("gateway.server.access_log.LINES_SECONDS", 0)
     log, written = collect("json")
     log.write(make_call(), 200)
     log.write(make_call(), 200)
@@ -80,7 +77,7 @@ async def test_lines_are_collected_and_written_together(monkeypatch: pytest.Monk
 
 async def test_many_lines_come_in_batches_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that makes them lets the event loop run between two batches."""
-    monkeypatch.setattr("gateway.server.log.BATCH_LINES", 3)
+    monkeypatch.setattr("gateway.server.access_log.BATCH_LINES", 3)
     log, written = collect("json")
     for status in range(200, 208):
         log.write(make_call(), status)
@@ -115,17 +112,3 @@ async def test_the_shape_can_change_between_two_batches() -> None:
     log.flush()
     assert not written[0].startswith("{")
     assert json.loads(written[1])["status"] == 200
-
-
-def test_each_provider_and_model_is_logged_once_an_hour(caplog: pytest.LogCaptureFixture) -> None:
-    found = MissingUsages()
-    with caplog.at_level(logging.WARNING):
-        for now_ms in (0, 1, HOUR_MS - 1, HOUR_MS, HOUR_MS + 1):
-            found.note("alpha", "m", now_ms)
-        found.note("beta", "m", 1)
-        found.note("alpha", "other", 1)
-    said = [record.getMessage() for record in caplog.records]
-    assert [one.split(" ")[1] for one in said] == ["alpha", "alpha", "beta", "alpha"]
-    assert "for model m: 4 replies are charged by an estimate" in said[1]
-    latest = [(one.provider, one.model, one.count, one.last_ms) for one in found.list_latest()]
-    assert latest[0] == ("alpha", "m", 5, HOUR_MS + 1)
