@@ -298,12 +298,6 @@ class Config:
             dict.fromkeys(one.upstream_model for one in routes if one.provider == provider.name)
         )
 
-    def is_on(self, model: Model) -> bool:
-        """Return whether a model is on, with a provider that is."""
-        return model.off is None and any(
-            self.providers[route.provider].off is None for route in model.routes
-        )
-
     def active_models(self) -> dict[str, Model]:
         """Return the models that are on with a provider that is, their routes cut down to such providers."""
         return {

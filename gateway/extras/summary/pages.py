@@ -73,10 +73,17 @@ def describe_config(config: Config) -> dict[str, object]:
     }
 
 
+def _is_on(config: Config, model: Model) -> bool:
+    """Return whether a model is on, with a provider that is."""
+    return model.off is None and any(
+        config.providers[one.provider].off is None for one in model.routes
+    )
+
+
 def _describe_model(config: Config, model: Model) -> dict[str, object]:
     return {
         **describe(model, "id", "aliases", "owned_by", "kind"),
-        "on": config.is_on(model),
+        "on": _is_on(config, model),
         "routes": [str(route) for route in model.routes],
         **describe(model, "max_input_tokens", "max_output_tokens", "free"),
         "price": money.describe_price(model.prices.base, for_operator=True),
@@ -187,7 +194,7 @@ def _tell_full(config: Config) -> str:
 
 def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Make the row of a model, and those below it for aliases, rules of its prices and tools."""
-    state = "on" if config.is_on(model) else "off"
+    state = "on" if _is_on(config, model) else "off"
     routes = ", ".join(map(str, model.routes))
     nothing = "-" * (len(names) - 1)
     cells = ("free", *nothing) if model.free else _price_cells(model.prices.base, names)
