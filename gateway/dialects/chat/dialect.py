@@ -229,10 +229,8 @@ def has_choice(reply: Json) -> bool:
 
 def is_finished(reply: Json) -> bool:
     """Return whether all choices of a reply have their finish reason."""
-    for choice in reply["choices"]:
-        if type(choice) is dict and not choice.get("finish_reason"):
-            return False
-    return True
+    choices = (one for one in reply["choices"] if type(one) is dict)
+    return all(one.get("finish_reason") for one in choices)
 
 
 class ChatUpstream(EventUpstream):

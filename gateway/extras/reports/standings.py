@@ -13,11 +13,11 @@ import orjson
 from gateway.admin.fields import Fields
 from gateway.admin.views import ACCOUNT, describe_account_state, describe_limits
 from gateway.extension import find_ledger_tables
+from gateway.extras.reports.sums import KEY_WORKS
 from gateway.ledger.call_records import Spent
 from gateway.ledger.records import AccountView, NotFound
 from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
-    KEY_WORKS,
     PART,
     AccountColumns,
     Part,

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from gateway.base.times import HOURS_PER_DAY
 from gateway.extras.reports.records import ChartUnit, ProviderCosts, Usage
-from gateway.ledger.sql.database import sum_parts
+from gateway.ledger.sql.database import KEY_LIVES, sum_parts
 from gateway.ledger.sql.rows import is_amount, name_parts, write_cost_sums, write_usage_sums
 
 Table = Literal["hourly", "daily", "daily_totals", "requests"]
@@ -20,6 +20,12 @@ _TIMES: Final[Mapping[Table, str]] = {
     "daily_totals": "day",
     "requests": "ended_ms",
 }
+KEY_WORKS: Final = f"""
+    {KEY_LIVES} AND (cap_nano IS NULL OR cap_nano > (
+        SELECT origins.spent_nano FROM keys AS origins WHERE origins.id = keys.origin_id
+    ))
+"""  # noqa: S608 - built from constants
+"""The condition under which `KeyView.status` is active."""
 EVER: Final = 2**62
 """A day, or a time, later than all that can be stored."""
 

@@ -30,6 +30,7 @@ from gateway.extras.reports.sums import (
     CHARTS,
     COSTS,
     EVER,
+    KEY_WORKS,
     ONE,
     USAGE,
     USED,
@@ -39,7 +40,7 @@ from gateway.extras.reports.sums import (
 )
 from gateway.ledger.call_records import KeyLabel
 from gateway.ledger.records import Refused
-from gateway.ledger.sql.database import KEY_WORKS, Columns, Part, Value, join_parts, read_script
+from gateway.ledger.sql.database import Columns, Part, Value, join_parts, read_script
 from gateway.ledger.sql.rows import is_amount
 
 Row = TypeVar("Row", Usage, UsagePoint)

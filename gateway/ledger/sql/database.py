@@ -66,13 +66,6 @@ ACCOUNT_COLUMNS: Final = f"""
 """The columns that `view_account` takes."""
 EACH_ACCOUNT: Final = "SELECT" + ACCOUNT_COLUMNS + "FROM accounts"
 
-KEY_WORKS: Final = f"""
-    {KEY_LIVES} AND (cap_nano IS NULL OR cap_nano > (
-        SELECT origins.spent_nano FROM keys AS origins WHERE origins.id = keys.origin_id
-    ))
-"""  # noqa: S608 - built from constants
-"""The condition under which `KeyView.status` is active."""
-
 
 FOR_EXTRAS: Final = ("account", "0")
 """The row of `changes` that tells extras of a change: no account has this id, so memory ignores it."""
