@@ -63,6 +63,11 @@ def format_day(day: int) -> str:
     return date.fromordinal(_EPOCH.toordinal() + day).isoformat()
 
 
+def format_hour(hour: int) -> str:
+    """Format the beginning of an hour, counted from the epoch, for tools."""
+    return format_iso(hour * HOUR_MS)
+
+
 def _to_datetime(ms: int) -> datetime:
     return _EPOCH + _MILLISECOND * ms
 

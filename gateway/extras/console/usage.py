@@ -18,7 +18,7 @@ from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.base.money import describe_amount, describe_price
 from gateway.base.prices import describe_rules
-from gateway.base.times import DAY_MS, HOUR_MS, format_day, format_iso
+from gateway.base.times import DAY_MS, format_day, format_hour
 from gateway.config.records import Model
 from gateway.extras.console.errors import ConsoleError, invalid_field
 from gateway.extras.console.fields import Query
@@ -142,11 +142,6 @@ def read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
     return first_day, last_day
 
 
-def _format_hour(hour: int) -> str:
-    """Format the beginning of an hour, counted from the epoch."""
-    return format_iso(hour * HOUR_MS)
-
-
 def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport) -> list[Json]:
     """List usage by time, or by another group with the most expensive first."""
     if by == "key":
@@ -155,7 +150,7 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
         ]
     if by == "hour":
         hours = groupby(report.points, lambda point: point.at)
-        found = [(_format_hour(at), sum_usage(one.usage for one in points)) for at, points in hours]
+        found = [(format_hour(at), sum_usage(one.usage for one in points)) for at, points in hours]
         return [{by: name, **USAGE.describe(usage)} for name, usage in found]
     found = _sum_days(books, by, chosen)
     if by == "model":
@@ -185,7 +180,7 @@ def _sum_days(books: Books, by: UsageGroup, chosen: UsageFilter) -> list[tuple[s
 
 def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:
     """Describe the points of the chart. Each date is formatted once, as many points share it."""
-    write = _format_hour if unit == "hour" else format_day
+    write = format_hour if unit == "hour" else format_day
     moments = {at: write(at) for at in {point.at for point in report.points}}
     return [
         {
