@@ -1,7 +1,5 @@
 """The long runs of what the suite plays in small. Run them from the project's folder:
 
-python -m tests.long mutants --count 40 --seed 1    one small mistake each: do the tests notice?
-python -m tests.long mutants --under gateway/api    the same, in one folder or module
 python -m tests.long lives --count 100000 --seed 1  random lives against the driver, ~1 min
 python -m tests.long offsets                        every offset of a stream, ~1 min
 python -m tests.long fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
@@ -39,7 +37,6 @@ from tests.long import hostile, killing
 from tests.long.backups import TURN_SECONDS, play_backups
 from tests.long.growth import SIZES, play_growth
 from tests.long.million import show_pages
-from tests.long.mutants import play_mutants
 from tests.long.parsers import play_parsers
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
@@ -103,13 +100,6 @@ async def run_lives(options: argparse.Namespace, _: Path) -> None:
     print(report)
     assert not report.broken, "\n\n".join(life.describe() for life in report.broken[:5])
     assert options.count == 1 or not report.unreached
-
-
-async def run_mutants(options: argparse.Namespace, folder: Path) -> None:
-    survivors = await asyncio.to_thread(
-        play_mutants, options.seed, options.count, options.under, folder
-    )
-    print(f"{options.count - len(survivors)} of {options.count} were noticed; look at the others")
 
 
 async def run_slow(_: argparse.Namespace, __: Path) -> None:
@@ -180,16 +170,7 @@ Run = Callable[[argparse.Namespace, Path], Coroutine[None, None, None]]
 RUNS: Final[dict[str, Run]] = {
     run.__name__.removeprefix("run_"): run
     for run in (
-        *(
-            run_offsets,
-            run_fuzz,
-            run_parsers,
-            run_kill,
-            run_lives,
-            run_mutants,
-            run_slow,
-            run_hostile,
-        ),
+        *(run_offsets, run_fuzz, run_parsers, run_kill, run_lives, run_slow, run_hostile),
         *(run_restarts, run_soak),
         *(run_growth, run_million, run_backup),
     )
@@ -198,8 +179,7 @@ RUNS: Final[dict[str, Run]] = {
 
 
 OPTIONS: Final = (
-    ("count", 10_000, "the fuzz, lives and mutants runs"),
-    ("under", "gateway", "the mutants run: where they are"),
+    ("count", 10_000, "the fuzz and lives runs"),
     ("restarts", 50, "the restarts and outages runs"),
     ("reloads", 50, "the reloads run"),
     ("kills", 200, "the kill and nodes runs"),
