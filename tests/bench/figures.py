@@ -1,20 +1,19 @@
-"""Compute figures from tallies, and hold them to the goals; as tables and as JSON."""
+"""Compute figures from tallies, and hold them to the goals, as tables."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from tests.bench.load import Tally
 from tests.bench.wire import Mode
 
 GATEWAY: Final = "gateway"
 BARE: Final = "bare_proxy"
-NGINX: Final = "nginx"
 DIRECT: Final = "direct"
 
 
@@ -96,9 +95,6 @@ class Goal:
             return [one - other for one, other in zip(ours, theirs, strict=True)]
         return [one / other for one, other in zip(ours, theirs, strict=True)]
 
-    def is_met(self, value: float) -> bool:
-        return value >= self.limit if self.at_least else value <= self.limit
-
 
 def read_goals() -> Iterator[Goal]:
     """Read `goals.txt`; the first line names the columns."""
@@ -177,47 +173,22 @@ def format_table(rounds: Rounds) -> str:
     return "\n".join(lines)
 
 
-def judge(rounds: Rounds, memory: Mapping[str, Memory]) -> list[dict[str, Any]]:
-    """Return each goal with its value: the median of the rounds, the least and the most."""
-    rows = []
-    for goal in GOALS:
-        if goal.scenario in rounds:
-            values = sorted(goal.compute(rounds))
-            rows.append(_judge(goal.title, values, goal.limit, goal.is_met, goal.at_least))
-    for title, figure, limit in MEMORY_GOALS:
-        if GATEWAY in memory:
-            value = float(getattr(memory[GATEWAY], figure))
-            rows.append(_judge(title, [value], limit, limit.__ge__, False))
-    return rows
-
-
-def _judge(
-    title: str, values: list[float], limit: float, is_met: Any, at_least: bool
-) -> dict[str, Any]:
-    value = median(values)
-    return {
-        "goal": title,
-        "value": value,
-        "least": values[0],
-        "most": values[-1],
-        "limit": f"{'≥' if at_least else '≤'} {limit:g}",
-        "met": is_met(value),
-    }
-
-
-def format_goals(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format the goals: the median of the rounds, in brackets their least and most."""
+def format_goals(rounds: Rounds, memory: Mapping[str, Memory]) -> str:
+    """Hold the figures to the goals: the median of the rounds, in brackets their least and most."""
     lines = [f"{'goal':56}{'value':>8}   {'rounds':17}{'limit':8}"]
-    for row in rows:
-        spread = f"({row['least']:.2f} to {row['most']:.2f})" if row["least"] != row["most"] else ""
-        verdict = "met" if row["met"] else "MISSED"
-        lines.append(f"{row['goal']:56}{row['value']:8.2f}   {spread:17}{row['limit']:8}{verdict}")
+    lines += (
+        _format_goal(goal.title, goal.compute(rounds), goal.limit, goal.at_least)
+        for goal in GOALS
+        if goal.scenario in rounds
+    )
+    for title, figure, limit in MEMORY_GOALS if GATEWAY in memory else ():
+        lines.append(_format_goal(title, [getattr(memory[GATEWAY], figure)], limit, False))
     return "\n".join(lines)
 
 
-def to_json(rounds: Rounds) -> list[dict[str, Any]]:
-    return [
-        {"load": scenario.name, "target": target, **asdict(find_median(done))}
-        for scenario, by_target in rounds.items()
-        for target, done in by_target.items()
-    ]
+def _format_goal(title: str, values: Sequence[float], limit: float, at_least: bool) -> str:
+    value, least, most = median(values), min(values), max(values)
+    spread = f"({least:.2f} to {most:.2f})" if least != most else ""
+    verdict = "met" if (value >= limit if at_least else value <= limit) else "MISSED"
+    sign = "≥" if at_least else "≤"
+    return f"{title:56}{value:8.2f}   {spread:17}{f'{sign} {limit:g}':8}{verdict}"

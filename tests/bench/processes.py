@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests import ROOT
-from tests.support.process import accepts, free_port
+from tests.support.process import accepts
 
 ALL_CORES: Final = sorted(os.sched_getaffinity(0))
 TARGET_CORES: Final = ALL_CORES[:1]
@@ -24,25 +23,6 @@ TARGET_CORES: Final = ALL_CORES[:1]
 OTHER_CORES: Final = ALL_CORES[1:] or ALL_CORES
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
-NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
-"""Empty where it is not installed."""
-_NGINX_CONFIG: Final = """
-daemon off; master_process off; pid {folder}/nginx.pid; worker_rlimit_nofile 20000;
-events {{ worker_connections 10000; }}
-http {{
-  access_log off; keepalive_requests 1000000000; client_body_buffer_size 64k;
-  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
-  uwsgi_temp_path {folder}; scgi_temp_path {folder};
-  upstream provider {{ server 127.0.0.1:{upstream_port}; keepalive 4000; keepalive_requests 1000000000; }}
-  server {{
-    listen 127.0.0.1:{port} backlog=4096;
-    location / {{
-      proxy_pass http://provider; proxy_http_version 1.1;
-      proxy_set_header Connection ""; proxy_buffering off;
-    }}
-  }}
-}}
-"""
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -109,18 +89,6 @@ def run_gateway(
         with _run(command, cores, err.fileno()) as process:
             _wait(process, port, log)
             yield Target("gateway", process.pid, port)
-
-
-@contextlib.contextmanager
-def run_nginx(folder: Path, upstream_port: int) -> Iterator[Target]:
-    """Start nginx as a plain reverse proxy in one process: no keys, no log."""
-    port, log, config = free_port(), folder / "nginx.log", folder / "nginx.conf"
-    text = _NGINX_CONFIG.format(folder=folder, port=port, upstream_port=upstream_port)
-    config.write_text(text, encoding="utf-8")
-    command = [NGINX, "-p", str(folder), "-e", str(log), "-c", str(config)]
-    with log.open("wb") as err, _run(command, TARGET_CORES, err.fileno()) as process:
-        _wait(process, port, log)
-        yield Target("nginx", process.pid, port)
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

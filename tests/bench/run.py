@@ -1,7 +1,7 @@
 """Put the gateway beside a bare aiohttp proxy: `python -m tests.bench.run`, about three minutes.
 
-All targets (nginx too, where it is installed, and the provider itself) get each load in turn (A B C,
-A B C), so that other load on the machine affects all of them. Each proxy runs on one core, the
+All targets (the provider itself, too) get each load in turn (A B C, A B C), so that other load on the
+machine affects all of them. Each proxy runs on one core, the
 provider and the callers on the others. The gateway does its whole work: key, hold, edits, usage, and
 a charge on disk before the last bytes. Every reply is checked, and at the end the ledger must have
 one charge for each. CPU time is that of the proxy's process, all threads. The exit code is 1 if a
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import platform
 import signal
@@ -21,21 +20,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tests.bench import books, figures, load, processes
 from tests.bench.figures import BURST, HELD, JSON_MANY, JSON_ONE, PACED, Figures, Memory, Scenario
-from tests.bench.processes import (
-    NGINX,
-    TARGET_CORES,
-    Target,
-    run_gateway,
-    run_nginx,
-    run_script,
-    run_upstream,
-)
+from tests.bench.processes import TARGET_CORES, Target, run_gateway, run_script, run_upstream
 from tests.support.process import free_port
 
 DISK_FOLDER: Final = "/var/tmp"
@@ -88,7 +79,6 @@ def read_options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="of each load (%(default)s)")
     names = [one.name for one in (*SCENARIOS, HELD)]
     parser.add_argument("--loads", nargs="+", choices=names, default=names, help="(all)")
-    parser.add_argument("--json", action="store_true", help="the figures as JSON on stdout")
     options = parser.parse_args(words)
     if not (0 < options.seconds <= MAX_SECONDS and 0 < options.rounds <= MAX_ROUNDS):
         parser.error(f"at most {MAX_SECONDS:.0f} seconds, {MAX_ROUNDS} rounds, and both above 0")
@@ -108,8 +98,6 @@ def start(folder: Path) -> Iterator[Bench]:
             stack.enter_context(_run_bare(provider)),
             Target(figures.DIRECT, provider.pid, provider.port),
         ]
-        if NGINX:
-            targets.append(stack.enter_context(run_nginx(folder, provider.port)))
         yield Bench(targets, config, key)
 
 
@@ -154,25 +142,20 @@ def _hold(bench: Bench, target: Target) -> Memory:
     return Memory(idle_mib, (held[0] - idle_mib) * 1024 / count)
 
 
-def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Start everything, apply the loads, check the ledger; return the report as one object."""
+def run(options: argparse.Namespace, folder: Path) -> bool:
+    """Start everything, apply the loads and print the figures; return whether the ledger has each charge."""
     began = time.monotonic()
     memory = measure_memory(folder / "memory") if HELD.name in options.loads else {}
     with start(folder) as bench:
         rounds = measure(bench, options)
-    proof = books.prove(bench.config)
-    return {
-        "python": platform.python_version(),
-        "seconds": time.monotonic() - began,
-        "table": figures.format_table(rounds),
-        "figures": figures.to_json(rounds),
-        "goals": figures.judge(rounds, memory),
-        "memory": {name: asdict(one) for name, one in memory.items()},
-        "requests_sent_to_gateway": bench.sent_to_gateway,
-        "charges": proof.charges,
-        "audit_ok": proof.audit_ok,
-        "ledger_exact": proof.is_exact(bench.sent_to_gateway),
-    }
+    proof, sent = books.prove(bench.config), bench.sent_to_gateway
+    print(f"{figures.format_table(rounds)}\n\n{figures.format_goals(rounds, memory)}\n")
+    for name, one in memory.items():
+        print(f"{name}: {one.idle_mib:.1f} MiB idle, {one.kib_per_stream:.1f} KiB per open stream")
+    audit, version = "ok" if proof.audit_ok else "FAILED", platform.python_version()
+    print(f"ledger: {proof.charges} charges for {sent} requests, audit {audit}")
+    print(f"{time.monotonic() - began:.0f} s, Python {version}")
+    return proof.is_exact(sent)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -182,29 +165,13 @@ def main(words: Sequence[str] | None = None) -> int:
     os.sched_setaffinity(0, processes.OTHER_CORES)
     with tempfile.TemporaryDirectory(prefix="gateway-bench-", dir=DISK_FOLDER) as folder:
         try:
-            report = run(options, Path(folder))
+            is_exact = run(options, Path(folder))
         except load.WrongReply as error:
             print(f"a reply is wrong: {error}", file=sys.stderr)
             return 1
-    table = report.pop("table")
-    if options.json:
-        print(json.dumps(report, indent=2))
-    else:
-        print(f"{table}\n\n{figures.format_goals(report['goals'])}\n")
-        for name, memory in report["memory"].items():
-            print(
-                f"{name}: {memory['idle_mib']:.1f} MiB idle,"
-                f" {memory['kib_per_stream']:.1f} KiB per open stream"
-            )
-        print(
-            f"ledger: {report['charges']} charges for {report['requests_sent_to_gateway']} requests"
-            f", audit {'ok' if report['audit_ok'] else 'FAILED'}"
-            f"; {report['seconds']:.0f} s, Python {report['python']}"
-        )
-    if not report["ledger_exact"]:
+    if not is_exact:
         print("the ledger does not match what was sent", file=sys.stderr)
-        return 1
-    return 0
+    return 0 if is_exact else 1
 
 
 if __name__ == "__main__":
