@@ -19,10 +19,8 @@ from gateway.api.paths import clean_path
 from gateway.base.errors import NoFunds, UndeliverableReply, UpstreamError
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.translate.first_choice import Call
-from gateway.dialects.translate.roots import shape_root
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.names import Names
-from gateway.dialects.wire.records import Json
 from gateway.extension import find_extras
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
@@ -69,32 +67,6 @@ def judge_call(times: int) -> None:
     assert call.judge_whole()
 
 
-def shape_nested(levels: int) -> None:
-    schema: Json = {"properties": {"deep": {}}}
-    for _ in range(levels):
-        schema = {"allOf": [schema]}
-    assert shape_root(schema)["properties"]
-
-
-def combine_roots(number: int) -> None:
-    roots: list[Json] = [{"properties": {f"m{one}": {}}} for one in range(number)]
-    assert len(shape_root({"anyOf": roots})["properties"]) == number
-
-
-def combine_members(number: int) -> None:
-    roots = [{"properties": {"m": {"const": one}}} for one in range(number)]
-    assert shape_root({"anyOf": roots})["properties"]["m"] != {}
-
-
-def describe_names(number: int) -> None:
-    roots = [{"required": [*map(str, range(one))]} for one in (1, number - 1)]
-    assert "description" in shape_root({"anyOf": roots})
-
-
-def describe_root(chars: int) -> None:
-    assert "description" in shape_root({"const": "x" * (chars - len('const: ""'))})
-
-
 def compare_spelling(chars: int) -> None:
     assert Names(["top_p"]).maybe_meant("topP".ljust(chars, "_"))
 
@@ -114,11 +86,6 @@ LIMITS: Final[list[tuple[int, Callable[[int], None], type[Exception]]]] = [
     (8 << 20, collect_reasoning, UndeliverableReply),
     (8 * 10**18 - 1, spend, NoFunds),
     (8, judge_call, AssertionError),
-    (8, shape_nested, AssertionError),
-    (256, combine_roots, AssertionError),
-    (32, combine_members, AssertionError),
-    (256, describe_names, AssertionError),
-    (2000, describe_root, AssertionError),
     (1000, cut_message, AssertionError),
     (500, lambda chars: check_admission(replace(admission(), model="m" * chars)), ValueError),
     (80, log_path, AssertionError),

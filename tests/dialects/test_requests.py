@@ -80,7 +80,10 @@ LEAST: Final[dict[str, Json]] = {
 }
 PAIRS: Final = {
     **EXCHANGES,
-    "chat": {**EXCHANGES["chat"], **FORMATS.exchanges["chat"]},
+    "chat": {
+        name: replace(one, caller=FORMATS.callers["chat"])
+        for name, one in EXCHANGES["chat"].items()
+    },
     "editors": EXCHANGES["chat"],
 }
 """The exchanges by the caller's dialect: chat as the core reads it, and as an extra does for editors."""

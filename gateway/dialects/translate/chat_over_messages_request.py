@@ -13,8 +13,7 @@ from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.translate import pivot
 from gateway.dialects.translate.chat_over_messages_conversation import CACHE_MARK, MessagesTurns
-from gateway.dialects.translate.roots import name_members
-from gateway.dialects.translate.schemas import adapt_schema
+from gateway.dialects.translate.schemas import adapt_schema, name_members
 from gateway.dialects.wire.call_ids import shape_name
 from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field

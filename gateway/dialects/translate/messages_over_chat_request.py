@@ -15,8 +15,7 @@ from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat import writer
 from gateway.dialects.messages.caller import UNSET, MarkedField, MessagesField, is_default
 from gateway.dialects.translate.messages_over_chat_conversation import translate_conversation
-from gateway.dialects.translate.roots import shape_root
-from gateway.dialects.translate.schemas import is_strict
+from gateway.dialects.translate.schemas import is_strict, open_root
 from gateway.dialects.wire.call_ids import shorten_name
 from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
 
@@ -262,7 +261,7 @@ def _translate_tool(tool: MessagesField) -> Json:
     function: Json = {"name": shorten_name(tool["name"].read_string())}
     if (description := tool["description"]).value is not None:
         function["description"] = description.read_string()
-    function["parameters"] = shape_root(tool["input_schema"].read_object())
+    function["parameters"] = open_root(tool["input_schema"].read_object())
     if (strict := tool.get("strict")) is not None:
         function["strict"] = strict is True and is_strict(function["parameters"])
     return {"type": "function", "function": function, **tool.mark}

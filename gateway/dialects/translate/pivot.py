@@ -17,7 +17,7 @@ from gateway.dialects.chat.history import open_history
 from gateway.dialects.chat.tools import nest_tools
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, uses_functions
 from gateway.dialects.translate.earlier import pair_calls, tell
-from gateway.dialects.translate.roots import shape_root
+from gateway.dialects.translate.schemas import open_root
 from gateway.dialects.wire.billed import is_open
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
@@ -216,7 +216,7 @@ def read_function(function: Field, parameters_key: str) -> Json:
     """Read name, description and parameters; no parameters are an empty object."""
     head, parameters = read_head(function), function["parameters"]
     given = {} if parameters.value is None else parameters.read_object()
-    return {**head, parameters_key: shape_root(given)}
+    return {**head, parameters_key: open_root(given)}
 
 
 def find_choice(body: Field) -> Field:

@@ -1,4 +1,4 @@
-"""Schemas of structured output and of strict tools, in the forms that vendors take.
+"""Schemas of structured output and of tools, in the forms that vendors take.
 
 For Anthropic they are adapted as its own SDKs do: every object is closed, `oneOf` becomes `anyOf`, and keywords
 that it refuses (such as `minimum`) move to the description. Malformed schemas are passed on, for Anthropic to
@@ -7,11 +7,11 @@ refuse. For OpenAI a schema is marked strict only if its strict mode takes it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gateway.dialects.translate.roots import DEFINITIONS
-from gateway.dialects.wire.jsonbytes import get_list, get_object
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
 from gateway.dialects.wire.records import Json
 
 _FORMATS: Final = (
@@ -19,6 +19,7 @@ _FORMATS: Final = (
 )
 _Takes = Mapping[str, Callable[[Any], bool]]
 """For each keyword that Anthropic takes: a test whether it takes the value."""
+DEFINITIONS: Final = ("$defs", "definitions")
 _NAMED: Final = (*DEFINITIONS, "properties")
 """Keywords whose members are schemas."""
 _TAKEN_UNIONS: Final = ("anyOf", "allOf")
@@ -129,3 +130,40 @@ def is_strict(schema: object) -> bool:
     if "items" in schema:
         inner.append(schema["items"])
     return _NEVER_STRICT.isdisjoint(schema) and all(map(is_strict, inner))
+
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""A member's name that Anthropic takes."""
+
+
+def name_members(schema: Json) -> Json:
+    """Return a schema all of whose members have names that Anthropic takes.
+
+    Members with other names are only described: a tool that is not strict may get members beyond its schema.
+    """
+    properties = get_object(schema, "properties")
+    odd = [name for name in properties if not _NAME.fullmatch(name)]
+    if not odd:
+        return schema
+    kept = {name: one for name, one in properties.items() if name not in odd}
+    made = {**schema, "properties": kept}
+    made.pop("additionalProperties", None)
+    if "required" in schema:
+        made["required"] = [name for name in get_list(schema, "required") if name not in odd]
+    told = dumps_lenient({name: properties[name] for name in odd}).decode()
+    needed = [name for name in get_list(schema, "required") if name in odd]
+    also = f" Needed are: {dumps_lenient(needed).decode()}." if needed else ""
+    add_description(made, f"It has these members, too: {told}.{also}")
+    return made
+
+
+def add_description(made: Json, told: str) -> None:
+    given = made.get("description")
+    made["description"] = f"{given}\n\n{told}" if isinstance(given, str) and given else told
+
+
+def open_root(schema: Json) -> Json:
+    """Return the schema of a tool as an object with `properties`, which OpenAI requires."""
+    if schema.get("type") == "object" and type(schema.get("properties")) is dict:
+        return schema
+    return {**schema, "type": "object", "properties": get_object(schema, "properties")}

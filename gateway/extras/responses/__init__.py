@@ -75,7 +75,7 @@ def _add_to_count_tokens() -> object:
 
 
 EXTRA = Extra(
-    needs=("pairs",),
+    needs=("pairs", "tool_schemas"),
     adds_to={"count_tokens": _add_to_count_tokens},
     dialects={
         "responses": Dialect("OpenAI's newer one", is_openai_like=True, others="openai_responses")

@@ -13,6 +13,7 @@ from gateway.dialects.translate import pivot
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.records import CompletionRequest, Json, Target
 from gateway.extras.responses.chat_conversation import Items, lift_instructions
+from gateway.extras.tool_schemas.roots import shape_root
 
 SHARED: Final = frozenset(
     {
@@ -144,8 +145,10 @@ def _read_tool(tool: Field) -> Json:
 def _read_function(function: Field) -> Json:
     """Write a function with `strict`. If it is missing, the upstream takes it for true."""
     tool = pivot.read_function(function, "parameters")
+    if (given := function.get("parameters")) is not None:
+        tool["parameters"] = shape_root(given)
     # A root that had to be changed does not fulfil the upstream's rules for strict schemas.
-    is_same = tool["parameters"] is function.get("parameters")
+    is_same = tool["parameters"] is given
     return {"type": "function", **tool, "strict": is_same and function.get("strict") is True}
 
 

@@ -13,11 +13,11 @@ from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.translate.pivot import read_parallel
-from gateway.dialects.translate.roots import shape_root
 from gateway.dialects.wire.call_ids import shorten_name
 from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.records import Json, Target
+from gateway.extras.tool_schemas.roots import shape_root
 
 _KINDS: Final = ("function", "custom")
 _WORDS: Final = ("auto", "none", "required")

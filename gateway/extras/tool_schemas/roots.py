@@ -1,4 +1,4 @@
-"""Schemas of tools whose root is one plain object, with names that the upstream takes.
+"""Schemas of tools whose root is one plain object.
 
 OpenAI and Anthropic refuse a tool, and so the whole request, if its root is a union, a reference, or of
 several types. Tools of MCP servers have such roots. The alternatives become one object with the members of
@@ -9,18 +9,25 @@ all, and its description tells the conditions that this loses. OpenAI, unlike An
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
 from operator import is_
 from typing import Any, Final
 
+from gateway.dialects.translate.schemas import DEFINITIONS, add_description
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
-from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.records import CompletionRequest, Json, Target
 
+_Translate = Callable[[CompletionRequest, Target], Json]
+_PLACES: Final = ("tools", "functions")
+"""Fields with tools; the second one is chat's older one."""
+_SCHEMAS: Final = ("parameters", "input_schema")
+"""A schema's name in chat and in Messages."""
 _UNIONS: Final = ("oneOf", "anyOf")
 _REFUSED: Final = frozenset({"allOf", "anyOf", "const", "enum", "not", "oneOf"})
 """Keywords that no root may have."""
 _BRANCHED: Final = _REFUSED | {"$ref"}
-DEFINITIONS: Final = ("$defs", "definitions")
 _NAMED: Final = frozenset({*DEFINITIONS, "patternProperties", "properties"})
 """Keywords whose members are schemas by name."""
 _VALUES: Final = frozenset({"const", "default", "enum", "example", "examples"})
@@ -39,8 +46,34 @@ _MAX_ALTERNATIVES: Final = 32
 """Alternatives of one member: each further one is compared with all before."""
 _MAX_TOLD_CHARS: Final = 2000
 """Characters of a description of alternatives: the model reads it with every request."""
-_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""A member's name that Anthropic takes."""
+
+
+def shape_tools(translate: _Translate) -> _Translate:
+    """Return a `Translation.translate_request` that first gives each tool's schema a plain root."""
+
+    @wraps(translate)
+    def translate_shaped(request: CompletionRequest, target: Target) -> Json:
+        edits = {
+            name: [*map(_shape, tools)]
+            for name in _PLACES
+            if (tools := get_list(request.body, name))
+        }
+        if edits:
+            request = replace(request, body={**request.body, **edits})
+        return translate(request, target)
+
+    return translate_shaped
+
+
+def _shape(tool: object) -> object:
+    if type(tool) is not dict:
+        return tool
+    edits: Json = {
+        name: shape_root(tool[name]) for name in _SCHEMAS if type(tool.get(name)) is dict
+    }
+    if type(held := tool.get("function")) is dict:
+        edits["function"] = _shape(held)
+    return {**tool, **edits}
 
 
 def shape_root(schema: Json) -> Json:
@@ -65,7 +98,7 @@ def _unite_root(schema: Json) -> Json:
     elif "required" in made:
         del made["required"]
     if root.told:
-        _describe(made, " ".join(root.told))
+        add_description(made, " ".join(root.told))
     return made
 
 
@@ -186,29 +219,3 @@ def _unite(held: object, one: object) -> object:
             return held
         case _:
             return {"anyOf": [held, one]}
-
-
-def name_members(schema: Json) -> Json:
-    """Return a schema all of whose members have names that Anthropic takes.
-
-    Members with other names are only described: a tool that is not strict may get members beyond its schema.
-    """
-    properties = get_object(schema, "properties")
-    odd = [name for name in properties if not _NAME.fullmatch(name)]
-    if not odd:
-        return schema
-    kept = {name: one for name, one in properties.items() if name not in odd}
-    made = {**schema, "properties": kept}
-    made.pop("additionalProperties", None)
-    if "required" in schema:
-        made["required"] = [name for name in get_list(schema, "required") if name not in odd]
-    told = dumps_lenient({name: properties[name] for name in odd}).decode()
-    needed = [name for name in get_list(schema, "required") if name in odd]
-    also = f" Needed are: {dumps_lenient(needed).decode()}." if needed else ""
-    _describe(made, f"It has these members, too: {told}.{also}")
-    return made
-
-
-def _describe(made: Json, told: str) -> None:
-    given = made.get("description")
-    made["description"] = f"{given}\n\n{told}" if isinstance(given, str) and given else told
