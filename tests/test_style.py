@@ -25,14 +25,14 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 JSON_BORDERS: Final = """
     config/load config/models config/prices config/providers config/reader config/records
     dialects/chat/state dialects/messages/caller dialects/messages/history dialects/messages/stream
-    dialects/translate/messages_over_chat_request dialects/translate/schemas
+    dialects/translate/messages_over_chat_request
     dialects/wire/fields
     dialects/wire/jsonbytes dialects/wire/provider_bill dialects/wire/records dialects/wire/usage extras/advice/literals extras/advice/mistaken
     extras/advice/plausible extras/audio/transcripts extras/cards/stripe extras/cards/stripe_objects
     extras/console/routes extras/embeddings/demo extras/moves/sources extras/postgres/adapters
     extras/postgres/messages extras/postgres/session extras/price_lists/compare extras/rerank/dialect
     extras/responses/checks extras/responses/history extras/responses/over_chat_reply
-    extras/responses/replay extras/tool_schemas/roots ledger/sql/database ledger/sql/rows ledger/sqlite/statements upstream/demo
+    extras/responses/replay extras/tool_schemas/forms extras/tool_schemas/roots ledger/sql/database ledger/sql/rows ledger/sqlite/statements upstream/demo
 """
 """Modules where values of any type come in or go out: JSON, TOML, and rows as a driver gives them.
 Elsewhere a value has a type of its own."""

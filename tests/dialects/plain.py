@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
 from gateway.dialects.chat.content import count_message_text
 from gateway.dialects.chat.stream import ChatReader, maybe_probe
-from gateway.dialects.translate.schemas import adapt_schema
 from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.base import RateLimit
 from gateway.dialects.wire.fields import Fields, read_body
@@ -18,15 +16,6 @@ from gateway.dialects.wire.sse import is_canonical, parse_event
 from gateway.dialects.wire.usage import maybe_repair_chat_usage
 from tests.dialects.chat.kit import make_context
 from tests.support.formats import UPSTREAMS
-
-
-def adapt_as_the_sdk(schema: Json) -> bool:
-    """Return whether a schema is adapted as Anthropic's SDK does, once, and left as it was."""
-    from anthropic import transform_schema  # which takes as long as fifty tests
-
-    before, adapted = copy.deepcopy(schema), adapt_schema(schema)
-    assert adapted == transform_schema(copy.deepcopy(schema))
-    return schema == before and adapt_schema(adapted) == adapted
 
 
 def hide(told: Json) -> object:

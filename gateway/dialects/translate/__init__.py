@@ -5,5 +5,4 @@ messages_over_chat_request  messages_over_chat_conversation  messages_over_chat_
 pivot         code shared by translations from chat callers, and by those to chat upstreams
 first_choice  the part of a chat reply that the translations read, in order
 earlier       repairs of earlier turns that other vendors would refuse
-schemas       schemas of replies and of tools, in the forms that vendors take
 """

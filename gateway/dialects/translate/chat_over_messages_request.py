@@ -13,7 +13,6 @@ from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.translate import pivot
 from gateway.dialects.translate.chat_over_messages_conversation import CACHE_MARK, MessagesTurns
-from gateway.dialects.translate.schemas import adapt_schema, name_members
 from gateway.dialects.wire.call_ids import shape_name
 from gateway.dialects.wire.customs import make_function
 from gateway.dialects.wire.fields import Field
@@ -147,7 +146,7 @@ def _translate_output(body: Field, max_tokens: int, target: Target, *, forced: b
         case "text" | "json_object":  # for JSON, an instruction was added
             return made
         case "json_schema":
-            schema = adapt_schema(form["json_schema"]["schema"].read_object())
+            schema = form["json_schema"]["schema"].read_object()
             config = made.get("output_config", {})
             config = {**config, "format": {"type": "json_schema", "schema": schema}}
             return {**made, "output_config": config}
@@ -242,10 +241,7 @@ def _read_tool(tool: Field) -> Json:
 
 def _read_function(function: Field) -> Json:
     tool = pivot.read_function(function, "input_schema")
-    tool["input_schema"] = name_members(tool["input_schema"])
-    if function.get("strict") is True:
-        tool |= {"input_schema": adapt_schema(tool["input_schema"]), "strict": True}
-    return tool
+    return {**tool, "strict": True} if function.get("strict") is True else tool
 
 
 def _read_search(options: Field) -> list[Json]:

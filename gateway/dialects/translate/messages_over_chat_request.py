@@ -15,7 +15,7 @@ from gateway.base.money import WEB_SEARCH
 from gateway.dialects.chat import writer
 from gateway.dialects.messages.caller import UNSET, MarkedField, MessagesField, is_default
 from gateway.dialects.translate.messages_over_chat_conversation import translate_conversation
-from gateway.dialects.translate.schemas import is_strict, open_root
+from gateway.dialects.translate.pivot import open_root
 from gateway.dialects.wire.call_ids import shorten_name
 from gateway.dialects.wire.records import CompletionRequest, Json, Taken, Target
 
@@ -133,7 +133,7 @@ def _translate_output_config(config: MessagesField) -> Json:
     if form.get("type") != "json_schema":
         raise form["type"].refuse("must be 'json_schema'.")
     schema = form["schema"].read_object()
-    named = {"name": SCHEMA_NAME, "schema": schema, "strict": is_strict(schema)}
+    named = {"name": SCHEMA_NAME, "schema": schema, "strict": False}  # as chat takes any schema
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
@@ -263,7 +263,7 @@ def _translate_tool(tool: MessagesField) -> Json:
         function["description"] = description.read_string()
     function["parameters"] = open_root(tool["input_schema"].read_object())
     if (strict := tool.get("strict")) is not None:
-        function["strict"] = strict is True and is_strict(function["parameters"])
+        function["strict"] = strict is True
     return {"type": "function", "function": function, **tool.mark}
 
 

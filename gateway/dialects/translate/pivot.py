@@ -17,7 +17,6 @@ from gateway.dialects.chat.history import open_history
 from gateway.dialects.chat.tools import nest_tools
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, uses_functions
 from gateway.dialects.translate.earlier import pair_calls, tell
-from gateway.dialects.translate.schemas import open_root
 from gateway.dialects.wire.billed import is_open
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
@@ -217,6 +216,13 @@ def read_function(function: Field, parameters_key: str) -> Json:
     head, parameters = read_head(function), function["parameters"]
     given = {} if parameters.value is None else parameters.read_object()
     return {**head, parameters_key: open_root(given)}
+
+
+def open_root(schema: Json) -> Json:
+    """Return the schema of a tool as an object with `properties`, which OpenAI requires."""
+    if schema.get("type") == "object" and type(schema.get("properties")) is dict:
+        return schema
+    return {**schema, "type": "object", "properties": get_object(schema, "properties")}
 
 
 def find_choice(body: Field) -> Field:

@@ -1,9 +1,12 @@
-"""Schemas of tools that OpenAI and Anthropic refuse, such as those of MCP servers whose root is a union.
+"""Schemas of tools and of structured output, in the forms that vendors take, where a request is translated.
 
-Translations write them with one plain object as root, and with `items` in arrays. Without this extra a request
-with such a tool is refused by its provider.
+OpenAI and Anthropic refuse many schemas that the other one takes, and roots of tools that are unions, such as
+those of MCP servers. Without this extra translations pass schemas on as they came, for the provider to refuse, and
+no structured output of a chat provider is strict.
 
-roots  the plain object that stands for a root, and translations that get tools with such roots
+translations  the core's translations, with adapted schemas
+roots         the plain object that stands for a root of another kind
+forms         keywords and names that vendors take, and whether a schema can be strict
 """
 
 from __future__ import annotations
@@ -17,17 +20,10 @@ if TYPE_CHECKING:
 
 
 def _find_formats() -> Formats:
-    from dataclasses import replace
+    from gateway.dialects.formats import Formats
+    from gateway.extras.tool_schemas.translations import adapt_translations
 
-    from gateway.dialects.formats import FORMATS, Formats
-    from gateway.extras.tool_schemas.roots import shape_tools
-
-    return Formats(
-        translations={
-            pair: replace(one, translate_request=shape_tools(one.translate_request))
-            for pair, one in FORMATS.translations.items()
-        }
-    )
+    return Formats(translations=adapt_translations())
 
 
 EXTRA = Extra(find_formats=_find_formats)

@@ -9,21 +9,14 @@ all, and its description tells the conditions that this loses. OpenAI, unlike An
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import wraps
+from collections.abc import Iterator
 from operator import is_
 from typing import Any, Final
 
-from gateway.dialects.translate.schemas import DEFINITIONS, add_description
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
-from gateway.dialects.wire.records import CompletionRequest, Json, Target
+from gateway.dialects.wire.records import Json
+from gateway.extras.tool_schemas.forms import DEFINITIONS, add_description
 
-_Translate = Callable[[CompletionRequest, Target], Json]
-_PLACES: Final = ("tools", "functions")
-"""Fields with tools; the second one is chat's older one."""
-_SCHEMAS: Final = ("parameters", "input_schema")
-"""A schema's name in chat and in Messages."""
 _UNIONS: Final = ("oneOf", "anyOf")
 _REFUSED: Final = frozenset({"allOf", "anyOf", "const", "enum", "not", "oneOf"})
 """Keywords that no root may have."""
@@ -46,34 +39,6 @@ _MAX_ALTERNATIVES: Final = 32
 """Alternatives of one member: each further one is compared with all before."""
 _MAX_TOLD_CHARS: Final = 2000
 """Characters of a description of alternatives: the model reads it with every request."""
-
-
-def shape_tools(translate: _Translate) -> _Translate:
-    """Return a `Translation.translate_request` that first gives each tool's schema a plain root."""
-
-    @wraps(translate)
-    def translate_shaped(request: CompletionRequest, target: Target) -> Json:
-        edits = {
-            name: [*map(_shape, tools)]
-            for name in _PLACES
-            if (tools := get_list(request.body, name))
-        }
-        if edits:
-            request = replace(request, body={**request.body, **edits})
-        return translate(request, target)
-
-    return translate_shaped
-
-
-def _shape(tool: object) -> object:
-    if type(tool) is not dict:
-        return tool
-    edits: Json = {
-        name: shape_root(tool[name]) for name in _SCHEMAS if type(tool.get(name)) is dict
-    }
-    if type(held := tool.get("function")) is dict:
-        edits["function"] = _shape(held)
-    return {**tool, **edits}
 
 
 def shape_root(schema: Json) -> Json:

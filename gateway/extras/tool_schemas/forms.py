@@ -160,10 +160,3 @@ def name_members(schema: Json) -> Json:
 def add_description(made: Json, told: str) -> None:
     given = made.get("description")
     made["description"] = f"{given}\n\n{told}" if isinstance(given, str) and given else told
-
-
-def open_root(schema: Json) -> Json:
-    """Return the schema of a tool as an object with `properties`, which OpenAI requires."""
-    if schema.get("type") == "object" and type(schema.get("properties")) is dict:
-        return schema
-    return {**schema, "type": "object", "properties": get_object(schema, "properties")}

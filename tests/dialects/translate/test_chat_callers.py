@@ -1,4 +1,4 @@
-"""Chat callers over other dialects: schemas, and what some upstreams leave out. `requests` and `heard.txt` have the rest."""
+"""Chat callers over other dialects: their fields, and what some upstreams leave out. `requests` and `heard.txt` have the rest."""
 
 from __future__ import annotations
 
