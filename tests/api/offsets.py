@@ -30,6 +30,7 @@ CALLS_PER_MODEL: Final = 4
 """Fewer than the failures in a row that open the breaker."""
 DEATHS: Final = ("reset", "ended", "closed")
 """A reset; a clean last chunk; a close that ends a body without a length."""
+PROMPT: Final = re.compile(rb"Play (\w+) at (\d+)\.")
 AT_ONCE: Final = 30
 PAIRS: Final = [
     (caller, provider) for caller in ("chat", "messages") for provider in ("chat", "messages")
@@ -75,20 +76,25 @@ def make_upstream(
     """Make an upstream that dies as the prompt says; `asked` takes each request, by its prompt."""
 
     def play(exchange: Exchange) -> Script:
-        found = re.search(rb"Play (\w+) at (\d+)\.", exchange.body)
+        found = PROMPT.search(exchange.body)
         assert found is not None
         if asked is not None:
             asked[found[0].decode()] = exchange.body
-        part = body[: int(found[2])]
-        match found[1]:
-            case b"reset":
-                return [stream_head(), chunked(part), End.RST]
-            case b"ended":
-                return [stream_head(), chunked(part), LAST_CHUNK]
-            case _:
-                return [stream_head(framing="close"), part, End.FIN]
+        return die(body, found)
 
     return play
+
+
+def die(body: bytes, asked: re.Match[bytes]) -> Script:
+    """Send as many bytes of a stream as the prompt says, and end in its way."""
+    part = body[: int(asked[2])]
+    match asked[1]:
+        case b"reset":
+            return [stream_head(), chunked(part), End.RST]
+        case b"ended":
+            return [stream_head(), chunked(part), LAST_CHUNK]
+        case _:
+            return [stream_head(framing="close"), part, End.FIN]
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -16,6 +16,7 @@ from gateway.base.money import NONE, Tokens
 from gateway.base.usage import Expected, UsageLimits
 from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.exchanges import Exchange, ReplayedStream
+from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Reply, ReplyContext
 from tests.support.chat import check_chunks
@@ -118,6 +119,20 @@ def play(stream: Pipeline, pieces: Iterable[bytes]) -> Played:
     return Played(
         bytes(out), stream.complete, failure, metered.tokens, metered.estimated, stream.delivered
     )
+
+
+def play_sliced(make: Callable[[], PassingStream], body: bytes) -> Played:
+    """Play a stream; in any slicing, and with everything parsed, the result must be the same."""
+    played = play(make(), [body])
+    assert play(make(), each_byte(body)) == played
+    assert play_parsed(make(), body) == played
+    return played
+
+
+def play_parsed(stream: PassingStream, body: bytes) -> Played:
+    """Play a stream that learns no templates."""
+    stream._may_learn = 0
+    return play(stream, [body])
 
 
 def read_whole(exchange: Exchange, body: bytes, context: ReplyContext, *, stream: bool) -> Reply:

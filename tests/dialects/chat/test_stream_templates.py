@@ -20,6 +20,7 @@ from tests.dialects.chat.kit import (
     event,
     make_context,
     play,
+    play_parsed,
     stop,
     text,
 )
@@ -30,10 +31,8 @@ MAX_FRUITLESS = 8
 
 def check_same(body: bytes, *, n: int = 1) -> Played:
     """Play with templates, and with everything parsed."""
-    parsing = ChatStream(make_context(n=n))
-    parsing._may_learn = 0
     hot = play(ChatStream(make_context(n=n)), [body])
-    assert hot == play(parsing, [body])
+    assert hot == play_parsed(ChatStream(make_context(n=n)), body)
     return hot
 
 

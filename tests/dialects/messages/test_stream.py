@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from gateway.base.money import Tokens
 from gateway.dialects.messages.stream import STOP, MessagesStream
-from tests.dialects.chat.kit import DONE, MODEL, Played, each_byte, make_context, play
+from tests.dialects.chat.kit import DONE, MODEL, make_context, play, play_sliced
 from tests.dialects.messages.kit import PING as PING_EVENT
 from tests.dialects.messages.kit import close, finish, frame, open_block, say, start
 from tests.support.rows import each_row
@@ -31,18 +32,11 @@ def ours(body: bytes) -> bytes:
     return body.replace(b'"theirs"', b'"%b"' % MODEL.encode())
 
 
-def open_stream(*, learning: bool = True) -> MessagesStream:
-    stream = MessagesStream(make_context())
-    stream._may_learn *= learning
-    return stream
+def open_stream() -> MessagesStream:
+    return MessagesStream(make_context())
 
 
-def send(body: bytes) -> Played:
-    """Play a stream; in any slicing, and with everything parsed, the result must be the same."""
-    played = play(open_stream(), [body])
-    assert play(open_stream(), each_byte(body)) == played
-    assert play(open_stream(learning=False), [body]) == played
-    return played
+send: Final = partial(play_sliced, open_stream)
 
 
 def test_a_conforming_stream_passes_but_for_the_model() -> None:

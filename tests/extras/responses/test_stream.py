@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import re
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.extras.responses.stream import ResponsesReader, ResponsesStream
 from tests import streams
-from tests.dialects.chat.kit import MODEL, Played, each_byte, play, random_slices
+from tests.dialects.chat.kit import MODEL, play, play_parsed, play_sliced, random_slices
 from tests.extras.responses.kit import (
     TAG,
     USAGE,
@@ -113,18 +114,11 @@ CREATED = {"type": "response.created", "response": make_response(status="in_prog
 COMPLETED = {"type": "response.completed", "response": make_response(usage=USAGE)}
 
 
-def open_stream(*, learning: bool = True) -> ResponsesStream:
-    stream = ResponsesStream(make_context())
-    stream._may_learn *= learning
-    return stream
+def open_stream() -> ResponsesStream:
+    return ResponsesStream(make_context())
 
 
-def send(body: bytes) -> Played:
-    """Play a stream; in any slicing, and with everything parsed, the result must be the same."""
-    played = play(open_stream(), [body])
-    assert play(open_stream(), each_byte(body)) == played
-    assert play(open_stream(learning=False), [body]) == played
-    return played
+send: Final = partial(play_sliced, open_stream)
 
 
 def ours(body: bytes) -> bytes:
@@ -172,7 +166,7 @@ def test_what_passes_at_once_passes_as_it_does_one_by_one() -> None:
 def test_any_words_pass_at_any_cut(words: list[tuple[str, str]], dice: random.Random) -> None:
     told = [CREATED, *(delta(text, obfuscation=noise) for text, noise in words), COMPLETED]
     body = frame(*told)
-    expected = play(open_stream(learning=False), [body])
+    expected = play_parsed(open_stream(), body)
     assert play(open_stream(), [body]) == expected
     if len(body) > 200:
         assert play(open_stream(), random_slices(body, dice)) == expected
