@@ -104,11 +104,7 @@ def make_message(
 
 
 def make_events(
-    content: Sequence[Json] | str = "Hello, world!",
-    *,
-    usage: Json = USAGE,
-    stop: str = "end_turn",
-    sequence: str | None = None,
+    content: Sequence[Json] | str = "Hello, world!", *, usage: Json = USAGE, stop: str = "end_turn"
 ) -> list[Json]:
     """Make a whole stream; it reports its output tokens only at the end."""
     start = make_message([], usage=usage | {"output_tokens": 1}, stop=None)
@@ -116,7 +112,7 @@ def make_events(
     events: list[Json] = [{"type": "message_start", "message": start}]
     for index, block in enumerate(blocks):
         events += _make_block_events(index, block)
-    ending = {"stop_reason": stop, "stop_sequence": sequence}
+    ending = {"stop_reason": stop, "stop_sequence": None}
     counted = {"output_tokens": usage["output_tokens"]}
     return [*events, {"type": "message_delta", "delta": ending, "usage": counted}, STOP]
 

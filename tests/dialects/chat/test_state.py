@@ -25,9 +25,9 @@ def turn(*ids: str, **fields: Any) -> Json:
     return {"role": "assistant", "content": None, "tool_calls": calls, **fields}
 
 
-def write(*messages: Json, has_tools: bool = True, **settings: Any) -> list[Json]:
+def write(*messages: Json, **settings: Any) -> list[Json]:
     target = Target("theirs", provider_tag=TAG, **settings)
-    return write_history([*messages], target, ["f"] * has_tools)
+    return write_history([*messages], target, ["f"])
 
 
 def test_what_has_nothing_to_bring_back_is_the_same_object() -> None:

@@ -41,10 +41,6 @@ def say(text: str, index: int = 0) -> Json:
     return delta(index, "text", text=text)
 
 
-def argue(fragment: str, index: int) -> Json:
-    return delta(index, "input_json", partial_json=fragment)
-
-
 def close(index: int = 0) -> Json:
     return {"type": "content_block_stop", "index": index}
 
