@@ -201,7 +201,7 @@ async def start_served(folder: Path, **prepared: Any) -> AsyncIterator[Served]:
     prepare(folder, process.port, **prepared)
     process.start()
     try:
-        async with _make_client() as session:
+        async with _make_client(aiohttp.TCPConnector(force_close=True)) as session:
             yield Served(folder, process.port, session, None, process)
         process.stop()
     finally:
@@ -254,7 +254,9 @@ def prove_books(folder: Path) -> None:
         assert books.audit().problems == ()
 
 
-def _make_client() -> aiohttp.ClientSession:
+def _make_client(connector: aiohttp.TCPConnector | None = None) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=50)
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=50),
     )
