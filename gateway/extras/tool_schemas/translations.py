@@ -50,8 +50,9 @@ def _adapt(translation: Translation, adapt: Callable[[Json], None]) -> Translati
 def _shape(tool: object) -> object:
     if type(tool) is not dict:
         return tool
+    # A translation refuses what it does not know, unless it is empty.
     edits: Json = {
-        name: shape_root(tool[name]) for name in _SCHEMAS if type(tool.get(name)) is dict
+        name: shape_root(held) for name in _SCHEMAS if type(held := tool.get(name)) is dict and held
     }
     if type(held := tool.get("function")) is dict:
         edits["function"] = _shape(held)
