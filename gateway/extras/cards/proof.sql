@@ -23,6 +23,7 @@ FROM (
             AND substr(idempotency_key, 1, length(orders.id) + 1) = orders.id || ' '
             -- An operator's correction may name the order in its key, too.
             AND substr(note, 1, 5) = 'card '
+            AND substr(note, length(note) - length(orders.id) + 1) = orders.id
     ), 0) AS returned
     FROM orders
 ) AS summed
