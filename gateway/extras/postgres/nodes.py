@@ -171,10 +171,12 @@ _FORGET: Final = (
 """Old rows stay for 30 days: a node that was cut off, and not taken over, still reads the changes since."""
 _IS_SET_BACK: Final = (
     "SELECT EXISTS (SELECT 1 FROM nodes WHERE ended_at IS NULL"
-    " AND seen_at > clock_timestamp() + INTERVAL '1 s')"
-    " OR (? = 1 AND EXISTS (SELECT 1 FROM rates WHERE requests_full_us > now_ms() * 1000 + 60000000))"
+    " AND greatest(seen_at, steady_at, suspected_at) > clock_timestamp() + INTERVAL '1 s')"
+    " OR (? = 1 AND EXISTS ("
+    "SELECT 1 FROM rates WHERE requests_full_us > (SELECT now_ms()) * 1000 + 60000000))"
 )
-"""Whether the database's clock was set back. Only the first look of a node reads the rates, which are many."""
+"""Whether the database's clock was set back. The rates, which are many, are read only by the first look on a
+connection: the node has said before that it lives, so its row may show nothing."""
 _SET_NODES_RIGHT: Final = (
     "UPDATE nodes SET seen_at = least(seen_at, clock_timestamp()),"
     " steady_at = least(steady_at, clock_timestamp()), suspected_at = NULL"
@@ -201,7 +203,8 @@ class Upkeep:
         self._node = node
         self._silence_seconds = silence_seconds
         self._retention_months = retention_months
-        self._is_new = True
+        self._checked_on: Session | None = None
+        """The connection on which the last look learned whether the clock was set back. None if it could not."""
         self._look_due: float = 0
         self._hourly_due: float = 0
 
@@ -223,13 +226,14 @@ class Upkeep:
                 )
 
     def _look_around(self, session: Session) -> None:
+        is_first, self._checked_on = session is not self._checked_on, None
         with suppress(errors.LockNotAvailable):  # the next look tries it again
-            if session.execute(_IS_SET_BACK, (int(self._is_new),)).fetchone() == (True,):
+            if session.execute(_IS_SET_BACK, (int(is_first),)).fetchone() == (True,):
                 with transaction(session, QUEUE_MS):
                     session.execute(_SET_NODES_RIGHT)
                     session.execute(_SET_RATES_RIGHT)
                 log.warning("the database's clock was set back")
-            self._is_new = False
+            self._checked_on = session
         for dead in look_around(session, self._node, self._silence_seconds):
             log.warning(
                 "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"

@@ -141,10 +141,11 @@ def test_a_dead_node_is_buried_and_named(
     assert row == [("interrupted", NOW_MS)]
 
 
+@pytest.mark.parametrize("column", ["seen_at", "steady_at", "suspected_at"])
 def test_times_that_lie_ahead_are_set_right(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: Session, ledger_url: str, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
-    """The database's clock was set back: before the start, and while a node serves."""
+    """The database's clock was set back: before the start, during a change of the books, during an outage."""
     seconds = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: seconds)
     us = "now_ms() * 1000"
@@ -152,18 +153,19 @@ def test_times_that_lie_ahead_are_set_right(
     full = "SELECT requests_full_us > 0, tokens_full_us FROM rates ORDER BY account_id"
     ahead = "SELECT count(*) FROM nodes WHERE greatest(seen_at, steady_at, suspected_at) > clock_timestamp()"
     upkeep = make_upkeep(session)
-    session.run(rates)
-    dead = make_dead(session)
-    upkeep.run(session)
-    assert session.execute(full).fetchall() == [(False, 0), (True, 7)]
-    session.run(f"DELETE FROM rates; {rates}")
-    session.run(
-        "UPDATE nodes SET seen_at = now() + INTERVAL '1 h', steady_at = now() + INTERVAL '1 h',"
-        f" suspected_at = now() + INTERVAL '1 h', ended_at = NULL WHERE id IN ({dead.id}, {upkeep._node.id})"
-    )
-    seconds += module.LOOK_SECONDS
-    upkeep.run(session)
-    assert (ask(session, ahead), session.execute(full).fetchall()) == (0, [(False, 0), (True, 7)])
+    with closing(connect(ledger_url)) as other:
+        for case, current in (("start", session), ("change", session), ("outage", other)):
+            session.run(f"DELETE FROM rates; {rates}; UPDATE nodes SET {column} = now() + '1 h'")
+            if case == "change":
+                with sessions.transaction(other):
+                    upkeep.run(session)
+                seconds += module.LOOK_SECONDS
+            if case == "outage":  # the node says that it lives before it looks
+                renew(other, upkeep._node)
+            upkeep.run(current)
+            seconds += module.LOOK_SECONDS
+            assert session.execute(full).fetchall() == [(False, 0), (True, 7)], case
+            assert ask(session, ahead) == 0, case
 
 
 def test_it_looks_now_and_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
