@@ -201,7 +201,7 @@ async def start_served(folder: Path, **prepared: Any) -> AsyncIterator[Served]:
     prepare(folder, process.port, **prepared)
     process.start()
     try:
-        async with _make_client(aiohttp.TCPConnector(force_close=True)) as session:
+        async with _make_client() as session:
             yield Served(folder, process.port, session, None, process)
         process.stop()
     finally:
@@ -254,9 +254,7 @@ def prove_books(folder: Path) -> None:
         assert books.audit().problems == ()
 
 
-def _make_client(connector: aiohttp.TCPConnector | None = None) -> aiohttp.ClientSession:
+def _make_client() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=50),
+        cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=50)
     )
