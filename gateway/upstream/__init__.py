@@ -6,10 +6,9 @@
     keys        the keys of a provider, some of which rest
     forwarder   requests to one provider: their heads, its keys and connections, the meaning of its failures
     attempt     one try at one route: its deadlines, what takes the answer, early ends
-    pool        the idle connections to one provider
     dial        new connections to one provider: addresses raced, TLS, proxies
     resolver    the addresses of one host
-    connection  one connection: what is sent, and what it reads, in pieces and turns
+    connection  the connections to one provider: what each sends, and reads in pieces and turns; the idle ones
     response    the response under way: handed to its receiver, awaited by its user
     http1       an HTTP/1.1 response read from bytes, without I/O
     receivers   what takes a body: kept whole, checked at its beginning, or unpacked in small steps

@@ -1,4 +1,4 @@
-"""One connection to a provider: its transport, and bytes from there to the response under way.
+"""The connections to one provider: bytes from a transport to the response under way; those that are idle.
 
 What the receiver or this turn of the loop cannot take waits; above `PENDING_BYTES`, reading pauses.
 """
@@ -6,10 +6,12 @@ What the receiver or this turn of the loop cannot take waits; above `PENDING_BYT
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
 from gateway.base.turns import Turns, find_turns
+from gateway.upstream.dial import Dialer
 from gateway.upstream.http1 import Head
 from gateway.upstream.receivers import Receiver, Wants
 from gateway.upstream.response import Broken, Response
@@ -30,6 +32,8 @@ PENDING_BYTES: Final = 8 << 10
 """Bytes that may wait while the transport is read on: to stop and to resume it costs more than so few."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped, so that the connection can return to the pool."""
+IDLE_SECONDS: Final = 15.0
+"""Time an idle connection is kept, less than by providers: one they close first costs a retry."""
 
 
 def cut_piece(data: bytes, most_lines: int) -> bytes:
@@ -50,12 +54,9 @@ class Connection(asyncio.Protocol):
     The user calls `start`, reads the response that it returns, then calls `close`.
     """
 
-    def __init__(
-        self, keep: Callable[[Connection], None], forget: Callable[[Connection], None]
-    ) -> None:
-        """`keep` is called when the connection may serve again, `forget` when it is lost."""
-        self._keep = keep
-        self._forget = forget
+    def __init__(self, pool: Pool) -> None:
+        """`pool` keeps the connection when it may serve again."""
+        self._pool = pool
         self._transport: asyncio.Transport | None = None
         self._response: Response | None = None
         """The response under way, from `start` to `close`."""
@@ -138,7 +139,7 @@ class Connection(asyncio.Protocol):
             and transport.get_write_buffer_size() == 0
         ):
             self.served += 1
-            self._keep(self)
+            self._pool.put(self)
         else:
             self._abort()
 
@@ -169,7 +170,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._forget(self)
+        self._pool.discard(self)
         if (response := self._response) is None:
             return
         if response.pending:  # nothing more can be waited for: the end may come before their turn
@@ -189,8 +190,8 @@ class Connection(asyncio.Protocol):
             return
         while response.pending and response.wants is not Wants.ROOM and not self._is_deferred:
             if not self._turns.has_time():
-                # `_keep` is the pool's method, so all connections to a provider are one owner.
-                self._turns.defer(self._keep, self._take_turn)
+                # All connections to a provider are one owner.
+                self._turns.defer(self._pool, self._take_turn)
                 self._is_deferred = True
                 break
             piece = cut_piece(response.pending, response.most_lines)
@@ -222,3 +223,61 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             # `close` would first send what is still buffered, which nobody wants any more.
             self._transport.abort()
+
+
+class Pool:
+    """The connections to one origin. `ProviderState.enter` limits the requests in flight."""
+
+    def __init__(self, dialer: Dialer) -> None:
+        self._dialer = dialer
+        self._idle: dict[Connection, float] = {}
+        """Each with the time until which it is kept, the oldest first."""
+        self._expiry: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def connect(self) -> Connection:
+        """Make a new connection. Raises what `Dialer.dial` raises."""
+        return await self._dialer.dial(lambda: Connection(self))
+
+    def take(self) -> Connection | None:
+        """Return the connection that was used last; None if none is idle."""
+        while self._idle:
+            # The provider is least likely to have closed the latest one, and the others can expire.
+            connection, until = self._idle.popitem()
+            if connection.usable and time.monotonic() < until:
+                return connection
+            connection.close()  # also one that is too old, as this process did not run meanwhile
+        return None
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection that may serve again."""
+        # A response has ended after a reload: nobody takes from this pool any more.
+        if self._closed:
+            connection.close()
+            return
+        self._idle[connection] = time.monotonic() + IDLE_SECONDS
+        if self._expiry is None:
+            self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire)
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that is lost."""
+        self._idle.pop(connection, None)
+
+    def close(self) -> None:
+        """Close idle connections at once, and the others after their response."""
+        self._closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for connection in tuple(self._idle):
+            connection.close()
+
+    def _expire(self) -> None:
+        self._expiry = None
+        now = time.monotonic()
+        for connection, until in tuple(self._idle.items()):
+            if until <= now:
+                del self._idle[connection]
+                connection.close()
+        if self._idle:
+            seconds = next(iter(self._idle.values())) - now
+            self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)

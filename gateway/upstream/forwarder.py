@@ -25,10 +25,10 @@ from gateway.config.records import Provider
 from gateway.dialects.wire.base import Upstream
 from gateway.dialects.wire.failures import map_status
 from gateway.upstream.attempt import Attempt, Forwarder
+from gateway.upstream.connection import Pool
 from gateway.upstream.dial import Dialer
 from gateway.upstream.http1 import Head
 from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
-from gateway.upstream.pool import Pool
 from gateway.upstream.response import Broken, Response
 
 ERROR_BODY_SECONDS: Final = 5.0

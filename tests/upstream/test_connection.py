@@ -1,4 +1,4 @@
-"""Connections to a provider: which are cut, and how what comes by them is handed over.
+"""Connections to a provider: which are cut, which are kept, and how what comes by them is handed over.
 
 Which may serve again, and what a reset means, is in `played/connections.txt`.
 """
@@ -14,16 +14,15 @@ import weakref
 import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 from yarl import URL
 
 from gateway.base.errors import GatewayError, InternalError, UpstreamError, UpstreamUnavailable
 from gateway.base.turns import TURN_SECONDS, Turns, find_turns
-from gateway.upstream.connection import Connection, cut_piece
+from gateway.upstream.connection import Connection, Pool, cut_piece
 from gateway.upstream.dial import Dialer
-from gateway.upstream.pool import Pool
 from gateway.upstream.receivers import Wants
 from gateway.upstream.response import Broken, Response
 from tests.support.config import Places
@@ -44,6 +43,7 @@ OK: Final = b"HTTP/1.1 200 OK\r\n"
 WHOLE: Final = OK + b"Content-Length: 6\r\n\r\nhello!"
 CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunked(b"hello!") + b"0\r\n\r\n"
 SECONDS: Final = 30.0
+ORIGIN: Final = URL("http://127.0.0.1:1/v1")
 """No wait of a test is longer."""
 
 
@@ -231,7 +231,7 @@ class Wire(asyncio.Transport):
 
 def make_started(wire: Wire, taker: Taker, head: bytes = WHOLE[:-6]) -> tuple[Connection, Response]:
     """Make a connection whose response has begun."""
-    connection = Connection(lambda _: None, lambda _: None)
+    connection = Connection(Pool(Dialer(ORIGIN, 5)))
     connection.connection_made(wire)
     response = connection.start(REQUEST, lambda _: taker)
     connection.data_received(head)
@@ -597,3 +597,74 @@ async def test_a_bomb_costs_what_its_receiver_takes(packed: bytes) -> None:
     with pytest.raises(UpstreamError):
         await asyncio.wait_for(delivery, SECONDS)
     assert len(taker.body) < 32 << 20
+
+
+@dataclass(eq=False)
+class Kept:
+    """An idle connection."""
+
+    usable: bool = True
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def put(pool: Pool, *kept: Kept) -> None:
+    for one in kept:
+        pool.put(cast("Connection", one))
+
+
+def get(pool: Pool) -> Any:
+    return pool.take()
+
+
+async def test_the_connection_used_last_serves_first() -> None:
+    pool, first, last = Pool(Dialer(ORIGIN, 5)), Kept(), Kept()
+    put(pool, first, last)
+    assert [get(pool), get(pool)] == [last, first]
+    pool.close()
+
+
+async def test_one_that_cannot_serve_is_passed_over() -> None:
+    pool, good, bad, lost = Pool(Dialer(ORIGIN, 5)), Kept(), Kept(usable=False), Kept()
+    put(pool, good, bad, lost)
+    pool.discard(cast("Connection", lost))
+    pool.discard(cast("Connection", lost))
+    assert get(pool) is good
+    assert bad.closed
+    pool.close()
+
+
+async def test_closing_closes_what_is_idle_and_ends_the_timer() -> None:
+    pool, kept, loop = Pool(Dialer(ORIGIN, 5)), Kept(), asyncio.get_running_loop()
+    put(pool, kept)
+    assert pool._expiry is not None
+    assert pool._expiry.when() - loop.time() == pytest.approx(15, abs=5), "its time"
+    pool.close()
+    assert kept.closed
+    assert pool._expiry.cancelled()
+
+
+async def test_the_oldest_are_closed_when_their_time_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, old, young = Pool(Dialer(ORIGIN, 5)), Kept(), Kept()
+    monkeypatch.setattr("gateway.upstream.connection.IDLE_SECONDS", 0)
+    put(pool, old)
+    monkeypatch.setattr("gateway.upstream.connection.IDLE_SECONDS", 600)
+    put(pool, young)
+    while not old.closed:  # noqa: ASYNC110 - a timer of the loop
+        await asyncio.sleep(0)
+    assert not young.closed
+    assert get(pool) is young
+    pool.close()
+
+
+async def test_what_comes_back_after_the_close_is_closed() -> None:
+    """A provider that a reload took away may still send."""
+    pool, late = Pool(Dialer(ORIGIN, 5)), Kept()
+    pool.close()
+    put(pool, late)
+    assert late.closed
+    assert pool._expiry is None

@@ -22,10 +22,9 @@ from gateway.base.errors import (
     UpstreamUnavailable,
 )
 from gateway.upstream.attempt import Attempt
-from gateway.upstream.connection import Connection
+from gateway.upstream.connection import Connection, Pool
 from gateway.upstream.dial import Dialer
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.pool import Pool
 from gateway.upstream.receivers import CollectedBody
 from gateway.upstream.resolver import Address
 from tests.support.config import Places

@@ -19,9 +19,9 @@ from gateway.config.records import Config, Provider
 from gateway.dialects.exchanges import looks_like_json, trim
 from gateway.dialects.wire.failures import map_status
 from gateway.extension import find_formats
+from gateway.upstream.connection import Pool
 from gateway.upstream.dial import Dialer
 from gateway.upstream.forwarder import list_headers
-from gateway.upstream.pool import Pool
 from gateway.upstream.receivers import CollectedBody
 from gateway.upstream.response import Broken
 
