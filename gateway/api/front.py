@@ -23,30 +23,15 @@ from gateway.api.aiohttp_insides import MAX_LENGTH_DIGITS, WebHandler
 from gateway.base import errors
 from gateway.base.ids import make_request_id
 from gateway.base.money import format_amount
-from gateway.base.times import unix_ms
 from gateway.dialects.wire.base import Caller
 from gateway.extension import find_formats
 from gateway.ledger.base import Key, Settlement
 
 if TYPE_CHECKING:
     from gateway.api.limits import Rates
-    from gateway.api.state import Gateway  # which has the calls' shares and failures
+    from gateway.api.state import Gateway  # which has the calls' shares
 
 log = logging.getLogger("gateway.front")
-
-SERVER_ERROR: Final = 500
-"""The lowest status that counts as a failure of the gateway or of a provider."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A reply of status 500 or above."""
-
-    at_ms: int
-    request_id: str
-    status: int
-    code: str | None
-    provider: str | None
 
 
 @dataclass(slots=True)
@@ -111,16 +96,12 @@ class Call:
         self.failed += f"{'; ' if self.failed else ''}{route}: {cause}"
 
     def end(self, status: int) -> None:
-        """Tell the log and metrics that the request has ended; keep a failure.
+        """Tell the log and metrics that the request has ended.
 
         `status` is the reply's. If the request was settled, the settlement's counts.
         """
         if self.settlement is not None:
             status = self.settlement.status
-        if status >= SERVER_ERROR:
-            provider = self.provider or None
-            failure = Failure(unix_ms(), self.request_id, status, self.error_code, provider)
-            self.gateway.failures.append(failure)
         for listener in self.gateway.listeners:
             listener(self, status)
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, TypeVar
 
 from gateway.api.aiohttp_insides import WebHandler
 from gateway.api.bodies import Share
-from gateway.api.front import Call, Failure
+from gateway.api.front import Call
 from gateway.api.limits import AllRates, Bucket
 from gateway.base.deadlines import Ticker
 from gateway.base.errors import GatewayError
@@ -34,8 +32,6 @@ Offer = TypeVar("Offer")
 
 LOOKUPS_PER_MINUTE: Final = 600
 """Look-ups of ended keys, for all callers together: made-up keys must not keep the ledger busy."""
-MAX_FAILURES: Final = 20
-"""How many of the latest failures the page Health shows: they fill a screen."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -57,8 +53,6 @@ class Gateway:
     """Called with each request that was sent to a provider, and what went wrong."""
     reloaded: list[Callable[[Config], object]] = field(default_factory=list)
     """Called with a reloaded configuration, to renew what was made of the settings at the start."""
-    failures: deque[Failure] = field(default_factory=partial(deque, maxlen=MAX_FAILURES))
-    """The latest failures, the newest last."""
     in_flight: int = 0
     buffered_bytes: int = 0
     """The bytes of bodies and replies in memory, see `shares`."""

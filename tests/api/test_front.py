@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -16,13 +15,12 @@ from gateway.api.aiohttp_insides import KEPT_HEAD_BYTES
 from gateway.api.front import Call, make_front
 from gateway.api.paths import UNSERVED, explain_path
 from gateway.api.routes import add_api, defer_continue, list_endpoints
-from gateway.api.state import MAX_FAILURES, Gateway
+from gateway.api.state import Gateway
 from gateway.api.wire import choose_caller
 from gateway.dialects.wire.base import Caller
 from tests.support import client
 from tests.support.chat import check_messages_error
 from tests.support.formats import CALLERS
-from tests.support.records import make_call
 from tests.support.rows import each_row
 from tests.support.stage import Stage
 
@@ -132,14 +130,3 @@ def test_the_dialect_of_a_head_that_is_kept_in_part_is_that_of_its_path() -> Non
     head = b"GET /v1/messages/" + b"a" * (16 << 10)
     for most in (KEPT_HEAD_BYTES, len(head)):
         assert choose_caller(head[:most]).name == "messages"
-
-
-def test_the_latest_failures_are_kept() -> None:
-    gateway = replace(SHARED, failures=deque(maxlen=MAX_FAILURES), listeners=[])
-    for status in (200, 204, 304, 400, 404, 429, 499):
-        make_call(gateway=gateway, request_id="req").end(status)
-    assert not gateway.failures
-    for number in range(MAX_FAILURES + 5):
-        make_call(gateway=gateway, request_id=f"req_{number}").end(500)
-    ids = [one.request_id for one in gateway.failures]
-    assert ids == [f"req_{number}" for number in range(5, MAX_FAILURES + 5)]

@@ -29,6 +29,7 @@ from gateway.extras.console.routes import (
     async_route,
 )
 from gateway.extras.observations.records import SLOT_MS
+from gateway.extras.observations.serving import LatestFailures
 from gateway.ledger.sql.database import Part, read_script
 
 ADDITION: Final = Addition(scripts=(Path(__file__).with_name("static"),), parts={"shell": "live"})
@@ -143,11 +144,12 @@ async def _answer(request: ConsoleRequest, route: Route) -> Reply:
 
 def _look_at(gateway: Gateway) -> tuple[object, ...]:
     """Return what this process alone knows: its load, last reload and latest failure, providers that rest."""
+    (latest,) = gateway.find_offers(LatestFailures)
     return (
         gateway.in_flight,
         gateway.draining,
         gateway.ledger.writable,
         gateway.last_reload,
-        gateway.failures and gateway.failures[-1],
+        latest and latest[-1],
         [(one.in_flight, one.describe_breaker()) for one in gateway.routes.providers.values()],
     )

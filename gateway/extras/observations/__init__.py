@@ -4,7 +4,7 @@ Without it the log alone has each failure and refusal, and a refused request has
 
 records     refusals, calls to providers, latencies
 observer    counts in memory, which are written every few seconds
-serving     what is counted of requests; callers find their refused requests where receipts are
+serving     what is counted of requests, and the latest failures; callers find their refused requests where receipts are
 book        the tables, see `tables.sql`: sums are added to, forgotten when old, and read
 describing  notes for operators on a request, beside its receipt or instead of one
 """

@@ -1,10 +1,12 @@
 """Counts for operators: refused requests, requests sent to providers with their failures, times of replies.
 
-Callers find their refused requests where receipts are.
+The latest failures are kept in memory. Callers find their refused requests where receipts are.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -24,7 +26,7 @@ from gateway.base.errors import (
     take_out,
 )
 from gateway.base.ids import is_request_id
-from gateway.base.times import format_iso
+from gateway.base.times import format_iso, unix_ms
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.extension import Started, find_formats
 from gateway.extras.observations.book import REFUSED, write_observations
@@ -36,16 +38,42 @@ from gateway.upstream.routing import Route
 
 MAX_REASON_CHARS: Final = 200
 """Characters of a failure's reason, which has to fit into a line or two."""
+MAX_FAILURES: Final = 20
+"""How many of the latest failures are kept: they fill a screen."""
+SERVER_ERROR: Final = 500
+"""The lowest status that counts as a failure of the gateway or of a provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A reply of status 500 or above."""
+
+    at_ms: int
+    request_id: str
+    status: int
+    code: str | None
+    provider: str | None
+
+
+class LatestFailures(deque[Failure]):
+    """The latest failures of this process, the newest last."""
+
+    def note(self, call: Call, status: int) -> None:
+        """Keep a request that ended with a failure."""
+        if status >= SERVER_ERROR:
+            provider = call.provider or None
+            self.append(Failure(unix_ms(), call.request_id, status, call.error_code, provider))
 
 
 def start(gateway: Gateway) -> Started:
     callers = tuple(find_formats().callers.values())
     path = "/v1/receipts/{request_id}"
-    observer = observe(gateway.ledger)
+    observer, latest = observe(gateway.ledger), LatestFailures(maxlen=MAX_FAILURES)
     gateway.refusal_listeners.append(partial(_note_refusal, observer))
     gateway.attempt_listeners.append(partial(_note_upstream_call, observer))
-    gateway.listeners.append(partial(_note_latency, observer))
-    return Started(endpoints=(Endpoint("GET", path, "free", _find_receipt, callers),))
+    gateway.listeners += (partial(_note_latency, observer), latest.note)
+    receipts = Endpoint("GET", path, "free", _find_receipt, callers)
+    return Started(endpoints=(receipts,), offers=(latest,))
 
 
 def observe(ledger: ServingLedger) -> Observer:

@@ -22,6 +22,7 @@ from gateway.extras.console.lists import read_page
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.extras.observations.describing import REFUSED
 from gateway.extras.observations.records import LatencyScope, UpstreamView
+from gateway.extras.observations.serving import LatestFailures
 from gateway.extras.operations import health
 from gateway.extras.operations.audits import describe_audit
 from gateway.extras.operations.events import EVENT, EventFilter, EventLog
@@ -36,7 +37,7 @@ ADDITION: Final = Addition()
 @async_route("GET", "/health", "operator", READERS)
 async def show_health(request: ConsoleRequest) -> Answer:
     gateway, process = request.gateway, request.console.process
-    reload = gateway.last_reload
+    reload, (failures,) = gateway.last_reload, gateway.find_offers(LatestFailures)
     upstream = await _read_upstream(request)
     stored, checkpoint_ms = await request.run(_read_stored)
     audit = describe_audit(process, checkpoint_ms)
@@ -69,7 +70,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
             ],
             "errors": [
                 describe(one, "at_ms", "request_id", "status", "code", "provider")
-                for one in reversed(gateway.failures)
+                for one in reversed(failures)
             ],
         }
     )

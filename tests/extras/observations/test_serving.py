@@ -22,6 +22,16 @@ from tests.support.stage import Stage
 from tests.support.waiting import until
 
 
+def test_the_latest_failures_are_kept() -> None:
+    latest, most = serving.LatestFailures(maxlen=serving.MAX_FAILURES), serving.MAX_FAILURES
+    for status in (200, 204, 304, 400, 404, 429, 499):
+        latest.note(make_call(request_id="req"), status)
+    assert not latest
+    for number in range(most + 5):
+        latest.note(make_call(request_id=f"req_{number}"), 500)
+    assert [one.request_id for one in latest] == [f"req_{number}" for number in range(5, most + 5)]
+
+
 async def test_the_calls_of_providers_are_counted(stage: Stage, spare: Caller) -> None:
     """Replies have a time; rejections are calls, but no failures; what was admitted is no refusal."""
     pair, whole = stage.fresh("pair"), stage.fresh("brisk")
