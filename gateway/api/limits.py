@@ -43,8 +43,10 @@ class Bucket:
     def wait_seconds(self, amount: float, now: float) -> float:
         """Refill; return the time until `amount` fits, 0 if it fits now. A full bucket takes any amount."""
         limit = self.limit
-        self.level = min(float(limit), self.level + (now - self._at) * limit / WINDOW_SECONDS)
-        self._at = now
+        # A request is dated by its arrival: others may have been counted while its body was parsed.
+        if now > self._at:
+            self.level = min(float(limit), self.level + (now - self._at) * limit / WINDOW_SECONDS)
+            self._at = now
         # Otherwise an amount above the limit would never fit, and its caller would retry for ever.
         missing = min(amount, float(limit)) - self.level
         return missing * WINDOW_SECONDS / limit if missing > 0 else 0.0
