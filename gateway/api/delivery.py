@@ -42,8 +42,6 @@ class Delivery(ABC):
     _context: ReplyContext
     _is_alive: bool = field(init=False, default=False)
     """The breakers were told that the provider works."""
-    _buffered: int = field(init=False, default=0)
-    """The bytes that count against the account's share."""
     _room: asyncio.Future[None] | None = field(init=False, default=None)
     """Done when more of the reply may be read or the attempt is over; None while nothing waits for
     room."""
@@ -86,7 +84,7 @@ class Delivery(ABC):
         A reply that is buffered whole, such as JSON, counts against its account. Reading stops until there
         is room, which passes the back-pressure on to the provider: its send window fills.
         """
-        if self._buffered and not may_read(self._completion.call):
+        if self._completion.call.reply_bytes and not may_read(self._completion.call):
             self._room = asyncio.get_running_loop().create_future()
             await self._room
             self._room = None
@@ -99,11 +97,8 @@ class Delivery(ABC):
 
     def _count_buffered(self, size: int) -> bool:
         """Count the bytes that are buffered; return whether more may be read."""
-        size = size if size > SMALL_BYTES else 0
-        if size == self._buffered:
-            return True
-        self._buffered = size
-        return count_reply(self._completion.call, size)
+        call, size = self._completion.call, size if size > SMALL_BYTES else 0
+        return size == call.reply_bytes or count_reply(call, size)
 
     def _is_large(self, size: int, bound_values: Callable[[], int]) -> bool:
         """Return whether what is buffered is processed in the thread."""
@@ -155,7 +150,7 @@ class JsonDelivery(Delivery):
                 reply = self._read()
             left = len(reply.body)
         finally:
-            if self._buffered:
+            if completion.call.reply_bytes:
                 self._count_buffered(left)
         if reply.failure is not None:
             raise reply.failure
@@ -231,7 +226,8 @@ class StreamDelivery(Delivery):
             return Wants.NOTHING
         # A stream whose events leave at once buffers next to nothing, so only larger waiting parts are
         # counted.
-        if self._buffered or (not out and pipeline.buffered_bytes > SMALL_BYTES):
+        counted_bytes = self._completion.call.reply_bytes
+        if counted_bytes or (not out and pipeline.buffered_bytes > SMALL_BYTES):
             proceed = self._count_buffered(pipeline.buffered_bytes) and proceed
         return Wants.MORE if proceed else Wants.ROOM
 
@@ -249,7 +245,7 @@ class StreamDelivery(Delivery):
         finally:
             # This thread may touch the pipeline again, whether its end failed or not.
             self._in_thread = False
-            if self._buffered:
+            if self._completion.call.reply_bytes:
                 self._count_buffered(left)
         if out and pipeline.begun:
             self._sink.send(out)
@@ -273,7 +269,7 @@ class StreamDelivery(Delivery):
             await self.begin()
             return
         # While this waits (at most for `stall_seconds`), bytes that the caller has not read count, too.
-        buffered = self._buffered
+        buffered = self._completion.call.reply_bytes
         self._count_buffered(buffered + self._sink.unread_bytes)
         try:
             await self._sink.unblock()
