@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Final
@@ -122,8 +123,7 @@ class StreamSink(Sink):
     """The time after which a caller that reads no bytes is given up."""
     _pending: list[bytes] = field(default_factory=list)
     _protocol: BaseProtocol = field(init=False)
-    """Knows whether its transport is lost, and whether it asks to wait: above asyncio's 64 KiB."""
-    _transport: asyncio.Transport | None = None
+    """Has the transport until it is lost, and knows whether that asks to wait: above asyncio's 64 KiB."""
     _chunked: bool = False
     _comment_due: float = 0.0
     """In the loop's time: a caller that waits has a clock of its own."""
@@ -145,12 +145,12 @@ class StreamSink(Sink):
         assert self.request is not None
         self._chunked = self.request.version >= HttpVersion11
         self._protocol = self.request.protocol
-        self._transport = self._protocol.transport
         self._comment_due = gateway.ticker.loop.time() + self._comment_seconds
 
     @property
     def lost(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
+        transport = self._protocol.transport
+        return transport is None or transport.is_closing()
 
     async def begin(self) -> None:
         await self._open(self._take_pending)
@@ -173,10 +173,8 @@ class StreamSink(Sink):
 
     @property
     def unread_bytes(self) -> int:
-        protocol = self._protocol
-        if self._transport is None or not protocol.writing_paused:
-            return 0
-        return self._transport.get_write_buffer_size()
+        transport, is_full = self._protocol.transport, self._protocol.writing_paused
+        return transport.get_write_buffer_size() if is_full and transport is not None else 0
 
     async def unblock(self) -> None:
         if self.request is None:
@@ -197,7 +195,7 @@ class StreamSink(Sink):
         # A stalled caller gets no comment: it reads nothing anyway.
         elif now >= self._comment_due and not self._ended and not mid_event:
             self._comment_due = now + self._comment_seconds
-            if self._flowing:
+            if self.opened:
                 self._write(self.call.dialect.keep_alive)
             else:
                 # In a separate task: the head waits for the commit, and the ticker must not.
@@ -217,8 +215,8 @@ class StreamSink(Sink):
     def abort(self) -> None:
         # The last chunk is missing, so no client mistakes the part for the whole.
         self._ended = True
-        if self._transport is not None:
-            self._transport.abort()
+        if self._protocol.transport is not None:
+            self._protocol.transport.abort()
 
     def close(self) -> None:
         self._ended = True
@@ -254,15 +252,10 @@ class StreamSink(Sink):
             await writer.write(take_first(), drain=False)  # `unblock` waits, within its time limit
 
     async def _comment_early(self) -> None:
-        """Send a comment while the provider is still silent, and the head if it was not sent."""
-        if self.opened:
-            if not self._flowing:
-                self._write(self.call.dialect.keep_alive)
-            return
-        try:
+        """Send the head and a comment while the provider is still silent."""
+        # The task that serves the request gets the same error and handles it.
+        with suppress(GatewayError, ConnectionError):
             await self._open(lambda: self.call.dialect.keep_alive)
-        except (GatewayError, ConnectionError):
-            return  # the task that serves the request gets the same error and handles it
 
     def _write(self, data: bytes, behind: bytes = b"") -> bool:
         """Write events and then `behind`; return False when the transport's buffer is full."""
