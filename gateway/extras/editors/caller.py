@@ -37,18 +37,20 @@ class EditorCaller(ChatCaller):
     def read_body(self, data: bytes) -> Json:
         """See `ChatCaller`. Later errors name the messages as they are written for chat."""
         try:
-            body = self._read(data)
+            try:
+                body = super().read_body(data)
+            except BadRequest as error:
+                body = super().read_body(_write_other(data, error))
             return write_blocks(body) if has_blocks(body) else body
         except RecursionError as error:
             raise too_deep() from error
 
-    def _read(self, data: bytes) -> Json:
-        try:
-            return super().read_body(data)
-        except BadRequest as error:
-            if (error.code, error.param) != _NO_MESSAGES or b'"input"' not in data:
-                raise
-            return super().read_body(dump_request(_write_as_chat(_RESPONSES.parse_request(data))))
+
+def _write_other(data: bytes, refusal: BadRequest) -> bytes:
+    """Write a body of the Responses API as chat. Raises the refusal of chat for any other body."""
+    if (refusal.code, refusal.param) != _NO_MESSAGES or b'"input"' not in data:
+        raise refusal
+    return dump_request(_write_as_chat(_RESPONSES.parse_request(data)))
 
 
 def _write_as_chat(request: CompletionRequest) -> Json:
