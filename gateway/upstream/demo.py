@@ -145,14 +145,3 @@ def _read_text(message: Json) -> str:
     if isinstance(content, list):
         return " ".join(part["text"] for part in content if part.get("type") == "text")
     return content or ""
-
-
-def list_inputs(value: Any) -> list[Any]:
-    """Return the inputs of a request that may have one or several, as texts or as tokens."""
-    is_one = isinstance(value, str) or isinstance(value[0], int)
-    return [value] if is_one else value
-
-
-def count_tokens(text: str | list[int]) -> int:
-    """Count words, as the demo does elsewhere, or the tokens that the caller made."""
-    return (len(text.split()) or 1) if isinstance(text, str) else len(text)

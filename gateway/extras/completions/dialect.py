@@ -31,7 +31,7 @@ from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage
 from gateway.extras.completions import MULTIPLIED
-from gateway.extras.services.inputs import read_inputs
+from gateway.extras.services.inputs import count_words, list_inputs, read_inputs
 from gateway.extras.services.upstream import ServiceUpstream
 
 MAX_BEST_OF: Final = 20
@@ -189,12 +189,10 @@ def _make_texts(body: Json) -> Iterator[bytes]:
     """Make the embedded provider's reply, which repeats the prompt, or the chunks of its stream."""
     from gateway.upstream import demo  # only where there is such a provider
 
-    prompts, n = demo.list_inputs(body["prompt"]), body.get("n") or 1
+    prompts, n = list_inputs(body["prompt"]), body.get("n") or 1
     texts = [demo.cut(body, _show_prompt(prompt)) for prompt in prompts for _ in range(n)]
     head = {**demo.make_head(body, "text_completion"), "id": f"cmpl-demo{time.time_ns():x}"}
-    usage = demo.make_usage(
-        sum(map(demo.count_tokens, prompts)), sum(len(tokens) for tokens, _ in texts)
-    )
+    usage = demo.make_usage(sum(map(count_words, prompts)), sum(len(tokens) for tokens, _ in texts))
     choices = [
         {"text": "".join(tokens), "index": index, "logprobs": None, "finish_reason": reason}
         for index, (tokens, reason) in enumerate(texts)

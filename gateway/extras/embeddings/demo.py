@@ -13,7 +13,7 @@ import orjson
 
 from gateway.base.errors import BadRequest
 from gateway.dialects.wire.records import Json
-from gateway.upstream.demo import count_tokens, list_inputs
+from gateway.extras.services.inputs import count_words, list_inputs
 
 DIMENSIONS: Final = 64
 """Numbers of a vector if the caller does not say how many: few, so that a trial stays readable."""
@@ -46,7 +46,7 @@ def _write_reply(body: Json, inputs: Sequence[Any], dimensions: int) -> Iterator
             item = _pack(vector) if packs else vector
             items.append({"object": "embedding", "index": index, "embedding": item})
         yield (b"," if begin else b"") + orjson.dumps(items)[1:-1]
-    count = sum(map(count_tokens, inputs))
+    count = sum(map(count_words, inputs))
     usage = {"prompt_tokens": count, "total_tokens": count}
     yield b'],"usage":' + orjson.dumps(usage) + b"}"
 

@@ -31,7 +31,7 @@ from gateway.dialects.wire.known import has_files, is_reference, make_fields
 from gateway.dialects.wire.records import CompletionRequest, Inputs, Json, Target
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.extras.rerank import MULTIPLIED
-from gateway.extras.services.inputs import refuse_stream, too_long
+from gateway.extras.services.inputs import count_words, refuse_stream, too_long
 from gateway.extras.services.upstream import ServiceUpstream
 
 UNIT_DOCUMENTS: Final = 100
@@ -163,8 +163,6 @@ def _read_units(told: object) -> int | None:
 
 def _make_ranks(body: Json) -> Iterator[bytes]:
     """Make the embedded provider's reply: relevance is the share of the query's words in a document."""
-    from gateway.upstream.demo import count_tokens  # only where there is such a provider
-
     documents = body.get("documents") or body["texts"]
     wanted = set(body["query"].lower().split())
     results = []
@@ -173,6 +171,6 @@ def _make_ranks(body: Json) -> Iterator[bytes]:
         share = len(wanted.intersection(text.lower().split())) / (len(wanted) or 1)
         results.append({"index": index, "relevance_score": share})
     results.sort(key=lambda one: -one["relevance_score"])
-    usage = {"total_tokens": sum(map(count_tokens, map(str, documents)))}
+    usage = {"total_tokens": sum(map(count_words, map(str, documents)))}
     top = results[: body.get("top_n")]
     yield orjson.dumps({"model": body["model"], "results": top, "usage": usage})

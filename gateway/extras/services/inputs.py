@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from gateway.base.errors import BadRequest
 from gateway.base.usage import count_text, estimate_tokens
@@ -70,3 +70,14 @@ def refuse_stream(why: str) -> fields.Check:
             raise fields.Field(value, name).refuse(why)
 
     return check
+
+
+def list_inputs(value: str | list[object]) -> list[str | list[int]]:
+    """Return the inputs of a request that may have one or several, as texts or as tokens."""
+    is_one = isinstance(value, str) or isinstance(value[0], int)
+    return cast("list[str | list[int]]", [value] if is_one else value)
+
+
+def count_words(text: str | list[int]) -> int:
+    """Count as the embedded provider does: words, or the tokens that the caller made."""
+    return (len(text.split()) or 1) if isinstance(text, str) else len(text)
