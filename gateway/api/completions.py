@@ -27,7 +27,7 @@ from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, parse, read_body
 from gateway.api.delivery import Delivery, JsonDelivery, StreamDelivery
-from gateway.api.front import KeyedCall
+from gateway.api.front import KeyedCall, tell
 from gateway.api.lifecycle import CallerLeft
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamReply, StreamSink, drain
 from gateway.base.errors import (
@@ -173,19 +173,15 @@ class Relay:
             await provider.forwarder.send(attempt)
             assert self._delivery is not None
             await self._delivery.process_rest()
-            self._tell(route, None)
+            tell(call.gateway.attempt_listeners, call, route, None)
         except BaseException as failure:  # a cancelled request was sent, too, so it is counted
             if self._delivery is not None and isinstance(failure, UpstreamError):
                 failure.next_route = False  # the provider had begun its work
-            self._tell(route, failure)
+            tell(call.gateway.attempt_listeners, call, route, failure)
             raise
         finally:
             call.waited_seconds += ticker.loop.time() - began
             self._attempt = None
-
-    def _tell(self, route: Route, failure: BaseException | None) -> None:
-        for tell in self._completion.call.gateway.attempt_listeners:
-            tell(self._completion.call, route, failure)
 
     def _open(self, route: Route, context: ReplyContext, content_type: str) -> Delivery:
         """Return what takes the body of the provider's reply; called when its head was read."""

@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec
 
 from aiohttp import hdrs, web
 
@@ -102,8 +102,21 @@ class Call:
         """
         if self.settlement is not None:
             status = self.settlement.status
-        for listener in self.gateway.listeners:
-            listener(self, status)
+        tell(self.gateway.listeners, self, status)
+
+
+Facts = ParamSpec("Facts")
+
+
+def tell(
+    listeners: Iterable[Callable[Facts, object]], *facts: Facts.args, **more: Facts.kwargs
+) -> None:
+    """Call listeners. A bug in one, most often an extra's, is logged: it must not cost the caller its reply."""
+    for listener in listeners:
+        try:
+            listener(*facts, **more)
+        except Exception:
+            log.exception("a listener failed")
 
 
 class KeyedCall(Call):
@@ -188,8 +201,7 @@ def _answer(call: Call, error: Exception) -> web.Response:
         log.error("%s: internal error", call.request_id, exc_info=error)
         known = errors.InternalError()
     response = render_error(call, known)
-    for tell in call.gateway.refusal_listeners:
-        tell(call, known)
+    tell(call.gateway.refusal_listeners, call, known)
     errors.drop_frames(error)
     return response
 

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from aiohttp import web
@@ -17,6 +18,7 @@ from gateway.api.paths import UNSERVED, explain_path
 from gateway.api.routes import add_api, defer_continue, list_endpoints
 from gateway.api.state import Gateway
 from gateway.api.wire import choose_caller
+from gateway.base.errors import BadRequest
 from gateway.dialects.wire.base import Caller
 from tests.support import client
 from tests.support.chat import check_messages_error
@@ -75,6 +77,20 @@ async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
                 make_mocked_request("GET", "/v1/key")
             )
     assert lines == [status]
+
+
+@each_row("refused", [False, True])
+async def test_a_listener_that_fails_costs_nobody_the_reply(
+    caplog: pytest.LogCaptureFixture, *, refused: bool
+) -> None:
+    caplog.clear()
+    fail, told = Mock(side_effect=ValueError("a bug")), list[int]()
+    serve = AsyncMock(side_effect=[BadRequest("no") if refused else web.Response()])
+    listeners: list[Any] = [fail, lambda _, status: told.append(status)]
+    gateway = replace(SHARED, listeners=listeners, refusal_listeners=[fail])
+    response = await make_front(gateway, serve, surface="")(make_mocked_request("GET", "/v1/key"))
+    assert told == [response.status] == [400 if refused else 200]
+    assert [one.message for one in caplog.records] == ["a listener failed"] * (1 + refused)
 
 
 def test_only_what_is_charged_needs_a_balance() -> None:
