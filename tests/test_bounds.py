@@ -26,9 +26,9 @@ from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.memory import check_admission, take_hold
-from gateway.upstream.breaker import Breaker
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.keys import KeyRing
+from gateway.upstream.provider import Breaker
 from tests.documents import DOCUMENTS
 from tests.ledger.contract.kit import admission
 from tests.support.rows import each_row

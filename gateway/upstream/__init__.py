@@ -1,8 +1,7 @@
 """The way to the providers: routes, connections, failures.
 
     routing     which providers serve a model, in which order, and when the next one is tried
-    provider    a provider at run time: requests in flight, pauses that it asked for, breakers of what failed
-    breaker     counts failures in a row; while one is open, its routes come last
+    provider    a provider at run time: requests in flight, pauses that it asked for, circuit breakers
     keys        the keys of a provider, some of which rest
     forwarder   requests to one provider: their heads, its keys and connections, the meaning of its failures
     attempt     one try at one route: its deadlines, what takes the answer, early ends

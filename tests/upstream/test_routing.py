@@ -36,9 +36,8 @@ from gateway.base.errors import (
     UpstreamUnavailable,
 )
 from gateway.dialects.wire.records import Target
-from gateway.upstream.breaker import Breaker
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.provider import ProviderState
+from gateway.upstream.provider import Breaker, ProviderState
 from gateway.upstream.routing import Route, Routes, try_routes
 from tests.support import records
 from tests.support.formats import EXCHANGES

@@ -29,7 +29,7 @@ from gateway.extras.operations.events import EVENT, EventFilter, EventLog
 from gateway.extras.operations.overview import PERIODS
 from gateway.ledger.opening import find_schema
 from gateway.ledger.sql.books import Books
-from gateway.upstream.breaker import BreakerState
+from gateway.upstream.provider import BreakerState
 
 ADDITION: Final = Addition()
 
