@@ -1,4 +1,7 @@
-"""Open and check the ledger of a location: a path leads to SQLite, an address to an extra's database."""
+"""Open and check the ledger of a location: a path leads to SQLite, an address to an extra's database.
+
+Each function imports the modules of the database when it is called: a command uses few of them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gateway.base.progress import Progress, ignore
 from gateway.base.times import unix_ms
@@ -23,87 +26,24 @@ if TYPE_CHECKING:
 log = logging.getLogger("gateway.ledger")
 
 
-class Opener(Protocol):
-    """A kind of database at one location, as the functions below use it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Databases:
+    """Databases at addresses, of which [storage] url names one, as the functions below use them."""
 
-    It imports the database's modules when it is called: a command uses few of them.
-    """
-
-    @property
-    def schema(self) -> int: ...
-
-    def open_ledger(
-        self,
-        *,
-        clock: Callable[[], int],
-        commit_seconds: float,
-        tell: Callable[[str], None],
-        retention_months: int,
-    ) -> AbstractAsyncContextManager[ServingLedger]: ...
-
-    def check_ledger(self) -> bool: ...
-
-    def open_books(
-        self, *, create: bool, clock: Callable[[], int], progress: Progress
-    ) -> Books: ...
-
-    def find_server(self) -> int | None: ...
+    schema: int
+    """The schema's version."""
+    read_url: Callable[[str], DatabaseUrl]
+    """Reads an address. Raises ValueError with the rule; the message never repeats the address."""
+    open_ledger: Callable[..., AbstractAsyncContextManager[ServingLedger]]
+    check_ledger: Callable[[DatabaseUrl], bool]
+    open_books: Callable[..., Books]
+    find_server: Callable[[DatabaseUrl], int | None]
 
 
-class Databases(Protocol):
-    """Databases at addresses, of which [storage] url names one."""
-
-    def read_url(self, text: str, /) -> DatabaseUrl:
-        """Read an address. Raises ValueError with the rule; the message never repeats the address."""
-
-    def make_opener(self, url: DatabaseUrl, /) -> Opener: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _FileOpener:
-    """Opens a file of SQLite."""
-
-    path: Path
-
-    @property
-    def schema(self) -> int:
-        return VERSION
-
-    def open_ledger(
-        self,
-        *,
-        clock: Callable[[], int],
-        commit_seconds: float,
-        tell: Callable[[str], None],
-        retention_months: int,
-    ) -> AbstractAsyncContextManager[ServingLedger]:
-        from gateway.ledger.sqlite.serving import open_sqlite
-
-        del retention_months  # a file keeps all requests
-        return open_sqlite(self.path, clock=clock, commit_seconds=commit_seconds, tell=tell)
-
-    def check_ledger(self) -> bool:
-        from gateway.ledger.sqlite.schema import check_file
-
-        return check_file(self.path)
-
-    def open_books(self, *, create: bool, clock: Callable[[], int], progress: Progress) -> Books:
-        from gateway.ledger.sqlite.books import SqliteBooks
-
-        return SqliteBooks(self.path, create=create, clock=clock, progress=progress)
-
-    def find_server(self) -> int | None:
-        from gateway.ledger.sqlite import files
-
-        return files.find_server(self.path)
-
-
-def find_opener(location: Location) -> Opener:
-    """Return the opener of a location. Raises LedgerError if the extra for addresses is missing."""
-    if isinstance(location, Path):
-        return _FileOpener(location)
+def require_databases() -> Databases:
+    """Return the databases at addresses. Raises LedgerError if their extra is missing."""
     try:
-        return find_databases().make_opener(location)
+        return find_databases()
     except ValueError as error:
         raise LedgerError(f"[storage] url {error}") from error
 
@@ -127,8 +67,16 @@ def open_ledger(
         LedgerMismatch: the audit failed.
         LedgerError: it cannot be used; the text says why.
     """
-    return find_opener(location).open_ledger(
-        clock=clock, commit_seconds=commit_seconds, tell=tell, retention_months=retention_months
+    if isinstance(location, Path):
+        from gateway.ledger.sqlite.serving import open_sqlite
+
+        return open_sqlite(location, clock=clock, commit_seconds=commit_seconds, tell=tell)
+    return require_databases().open_ledger(
+        location,
+        clock=clock,
+        commit_seconds=commit_seconds,
+        tell=tell,
+        retention_months=retention_months,
     )
 
 
@@ -139,7 +87,11 @@ def check_ledger(location: Location) -> bool:
         LedgerError: it could not be opened, or not be made; or a setting of the database can lose what
             was committed.
     """
-    return find_opener(location).check_ledger()
+    if isinstance(location, Path):
+        from gateway.ledger.sqlite.schema import check_file
+
+        return check_file(location)
+    return require_databases().check_ledger(location)
 
 
 def open_books(
@@ -154,14 +106,22 @@ def open_books(
     Raises:
         LedgerError: there is no ledger at `location`, or it cannot be used.
     """
-    return find_opener(location).open_books(create=create, clock=clock, progress=progress)
+    if isinstance(location, Path):
+        from gateway.ledger.sqlite.books import SqliteBooks
+
+        return SqliteBooks(location, create=create, clock=clock, progress=progress)
+    return require_databases().open_books(location, create=create, clock=clock, progress=progress)
 
 
 def find_schema(location: Location) -> int:
     """Return the schema's version that the ledger would have after an opening; nothing is opened."""
-    return find_opener(location).schema
+    return VERSION if isinstance(location, Path) else require_databases().schema
 
 
 def find_server(location: Location) -> int | None:
     """Return the id of the local process that serves from the ledger; None if there is none."""
-    return find_opener(location).find_server()
+    if isinstance(location, Path):
+        from gateway.ledger.sqlite import files
+
+        return files.find_server(location)
+    return require_databases().find_server(location)

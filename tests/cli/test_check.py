@@ -17,7 +17,7 @@ from tests import ROOT
 from tests.support.cli import Cli, make_cli
 from tests.support.extras import need_extra
 from tests.support.rows import each_row
-from tests.support.stand_in import SHOWN, URL, Opening, stand_in
+from tests.support.stand_in import SHOWN, URL, StandIn, stand_in
 
 CANARY = "sk-canary-0123456789-tail"
 CONFIG = f"""
@@ -80,7 +80,7 @@ def test_a_database_elsewhere_that_would_not_open_is_told(
         raise LedgerError(f"{SHOWN}: it does not answer")
 
     stand_in(monkeypatch, cli.folder / "behind.db")
-    monkeypatch.setattr(Opening, "check_ledger", refuse)
+    monkeypatch.setattr(StandIn, "check_ledger", refuse)
     cli.config.write_text(f'{CONFIG}[storage]\nurl = "{URL}"\n')
     answer = cli.run("check")
     assert answer.code == 69

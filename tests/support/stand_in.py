@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
 from gateway import extension
-from gateway.base.progress import Progress
 from gateway.extension import Extra, find_extras
+from gateway.ledger.opening import Databases
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import check_file
@@ -35,37 +34,29 @@ class StandIn:
     def read_url(self, text: str) -> DatabaseUrl:
         return DatabaseUrl(text, re.sub(r":[^:@/]*@|\?.*", lambda one: "@"[: "@" in one[0]], text))
 
-    def make_opener(self, url: DatabaseUrl) -> Opening:
-        return Opening(self, url.value)
+    def check_ledger(self, url: DatabaseUrl) -> bool:
+        self.opened.append(url.value)
+        return check_file(self.file) or self.pid is not None
 
+    def open_books(self, url: DatabaseUrl, **options: Any) -> SqliteBooks:
+        self.opened.append(url.value)
+        return SqliteBooks(self.file, **options)
 
-@dataclass(slots=True)
-class Opening:
-    place: StandIn
-    url: str
-    schema: int = 0
-
-    def open_ledger(self, **named: Any) -> Any:
-        return self.url, named
-
-    def check_ledger(self) -> bool:
-        self.place.opened.append(self.url)
-        return check_file(self.place.file) or self.place.pid is not None
-
-    def open_books(
-        self, *, create: bool, clock: Callable[[], int], progress: Progress
-    ) -> SqliteBooks:
-        self.place.opened.append(self.url)
-        return SqliteBooks(self.place.file, create=create, clock=clock, progress=progress)
-
-    def find_server(self) -> int | None:
-        return self.place.pid
+    def list(self) -> Databases:
+        return Databases(
+            schema=0,
+            read_url=self.read_url,
+            open_ledger=lambda url, **named: cast("Any", (url.value, named)),
+            check_ledger=self.check_ledger,
+            open_books=self.open_books,
+            find_server=lambda _: self.pid,
+        )
 
 
 def stand_in(patch: pytest.MonkeyPatch, file: Path, *, pid: int | None = None) -> list[object]:
     """Let a file be the database of all addresses; return those that were opened."""
     one = StandIn(file, pid)
     others = {name: extra for name, extra in find_extras().items() if extra.databases is None}
-    found = others | {"databases": Extra(databases=lambda: one)}
+    found = others | {"databases": Extra(databases=one.list)}
     patch.setattr(extension, "find_extras", lambda: found)
     return one.opened

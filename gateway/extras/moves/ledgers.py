@@ -17,7 +17,7 @@ from typing import Final, Protocol, cast
 from gateway.base.progress import Progress, follow, ignore
 from gateway.base.times import unix_ms
 from gateway.extension import find_added, find_ledger_tables, find_missing
-from gateway.ledger.opening import find_opener
+from gateway.ledger.opening import require_databases
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Location, Refused
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part, count_rows, write_insert
@@ -97,7 +97,7 @@ def make_ledger(
     records = _leave_out(records)
     if isinstance(location, Path):
         return _make_file(location, version, records, clock(), progress)
-    find_opener(location)  # raises LedgerError without the extra that opens addresses
+    require_databases()
     return _find_mover().make_ledger(location, version, records, clock(), progress)
 
 

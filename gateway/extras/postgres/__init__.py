@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 
 def _find_databases() -> Databases:
-    from gateway.extras.postgres import opening
+    from gateway.extras.postgres.opening import DATABASES
 
-    return opening
+    return DATABASES
 
 
 def _add_to_moves() -> Mover:

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.base.progress import Progress
 from gateway.extras.packages.install import tell_install
 from gateway.extras.postgres.urls import read_url
 from gateway.extras.postgres.versions import VERSION
+from gateway.ledger.opening import Databases
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError
 from gateway.ledger.sql.books import Books
 
 if TYPE_CHECKING:
     from gateway.extras.moves.ledgers import MoveRecord
     from gateway.ledger.serving.ledger import ServingLedger
-
-__all__ = ["make_ledger", "make_opener", "read_records", "read_url"]
 
 
 @contextmanager
@@ -37,55 +35,58 @@ def _need_driver() -> Iterator[None]:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseOpener:
-    url: str
+def _open_ledger(
+    url: DatabaseUrl,
+    *,
+    clock: Callable[[], int],
+    commit_seconds: float,
+    tell: Callable[[str], None],
+    retention_months: int,
+) -> AbstractAsyncContextManager[ServingLedger]:
+    with _need_driver():
+        from gateway.extras.postgres.serving import open_postgres
 
-    @property
-    def schema(self) -> int:
-        return VERSION
-
-    def open_ledger(
-        self,
-        *,
-        clock: Callable[[], int],
-        commit_seconds: float,
-        tell: Callable[[str], None],
-        retention_months: int,
-    ) -> AbstractAsyncContextManager[ServingLedger]:
-        with _need_driver():
-            from gateway.extras.postgres.serving import open_postgres
-
-        return open_postgres(
-            self.url,
-            clock=clock,
-            commit_seconds=commit_seconds,
-            tell=tell,
-            retention_months=retention_months,
-        )
-
-    def check_ledger(self) -> bool:
-        """Also refuse settings, such as `fsync = off`, that can lose what was committed."""
-        with _need_driver():
-            from gateway.extras.postgres.schema import check_database
-
-        return check_database(self.url) and self.find_server() is not None
-
-    def open_books(self, *, create: bool, clock: Callable[[], int], progress: Progress) -> Books:
-        with _need_driver():
-            from gateway.extras.postgres.books import PostgresBooks
-
-        return PostgresBooks(self.url, create=create, clock=clock, progress=progress)
-
-    def find_server(self) -> int | None:
-        with _need_driver():
-            from gateway.extras.postgres import nodes
-
-        return nodes.find_server(self.url)
+    return open_postgres(
+        url.value,
+        clock=clock,
+        commit_seconds=commit_seconds,
+        tell=tell,
+        retention_months=retention_months,
+    )
 
 
-def make_opener(url: DatabaseUrl) -> DatabaseOpener:
-    return DatabaseOpener(url.value)
+def _check_ledger(url: DatabaseUrl) -> bool:
+    """Also refuse settings, such as `fsync = off`, that can lose what was committed."""
+    with _need_driver():
+        from gateway.extras.postgres.schema import check_database
+
+    return check_database(url.value) and _find_server(url) is not None
+
+
+def _open_books(
+    url: DatabaseUrl, *, create: bool, clock: Callable[[], int], progress: Progress
+) -> Books:
+    with _need_driver():
+        from gateway.extras.postgres.books import PostgresBooks
+
+    return PostgresBooks(url.value, create=create, clock=clock, progress=progress)
+
+
+def _find_server(url: DatabaseUrl) -> int | None:
+    with _need_driver():
+        from gateway.extras.postgres import nodes
+
+    return nodes.find_server(url.value)
+
+
+DATABASES: Final = Databases(
+    schema=VERSION,
+    read_url=read_url,
+    open_ledger=_open_ledger,
+    check_ledger=_check_ledger,
+    open_books=_open_books,
+    find_server=_find_server,
+)
 
 
 def read_records(books: Books, progress: Progress) -> tuple[int, Iterator[MoveRecord]]:
