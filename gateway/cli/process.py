@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ import gateway
 from gateway.base.process import PROGRAM, ExitCode
 from gateway.cli import arguments as read
 from gateway.cli.command import Command, write_new
+from gateway.cli.output import Json
 from gateway.cli.verbs import DEFAULT_CONFIG, arg, verb
 from gateway.config.load import list_warnings, load_config, load_defaults, warn_of_no_model
 from gateway.config.records import Config, Server
@@ -59,28 +59,21 @@ def init(command: Command, file: Path | None) -> None:
 ANY_HOST: Final = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared, not bound
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The report of `check`, which an extra may make in its place."""
-
-    members: dict[str, object]
-    """For JSON."""
-    text: str
-    """For people."""
-    unusable: Sequence[str] = ()
-    """The providers that cannot be used."""
-
-
 @verb("check", examples=("check", "check --json --config /etc/gateway.toml"), load=load_config)
 def check(command: Command) -> int:
     config, path = fetch_keys(command.config), str(command.config.path)
     words = f"{path} is valid. Models that are on: {len(config.active_models())}."
-    return tell_check(command, config, Look({"config": path}, words))
+    return tell_check(command, config, {"config": path}, words)
 
 
-def tell_check(command: Command, config: Config, look: Look) -> int:
-    """Report on a configuration with all its keys, and return the exit code."""
-    command.show(look.members, look.text)
+def tell_check(
+    command: Command, config: Config, members: Json, text: str, unusable: Iterable[str] = ()
+) -> int:
+    """Report on a configuration with all its keys, and return the exit code.
+
+    `unusable` are providers of which it is known that they cannot be used.
+    """
+    command.show(members, text)
     for warning in (
         *(f"Model {model} is off: {lack}." for model, lack in config.lacking.items()),
         *warn_of_no_model(command.config),
@@ -95,8 +88,8 @@ def tell_check(command: Command, config: Config, look: Look) -> int:
         for one in config.providers.values()
         if one.lacking != command.config.providers[one.name].lacking
     ]
-    if unusable := dict.fromkeys((*failed, *look.unusable)):
-        command.say(f"Not usable as they are set: {', '.join(unusable)}.")
+    if failed := [*dict.fromkeys((*failed, *unusable))]:
+        command.say(f"Not usable as they are set: {', '.join(failed)}.")
     is_served, obstacle = look_at_start(command.config)
     if is_served:
         command.say(
@@ -107,7 +100,7 @@ def tell_check(command: Command, config: Config, look: Look) -> int:
     if obstacle:
         command.say(f"`serve` cannot start: {obstacle}")
         return ExitCode.UNAVAILABLE
-    return ExitCode.FAILED if unusable else ExitCode.OK
+    return ExitCode.FAILED if failed else ExitCode.OK
 
 
 def fetch_keys(config: Config) -> Config:

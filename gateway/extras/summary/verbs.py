@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gateway.base.process import ExitCode
 from gateway.cli.command import Command
 from gateway.cli.output import render_table
-from gateway.cli.process import Look, fetch_keys, tell_check
+from gateway.cli.process import fetch_keys, tell_check
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
 from gateway.extras.summary.pages import describe_config, page_config
@@ -36,16 +36,13 @@ def check(command: Command, *, live: bool) -> int:
     summary = describe_config(config)
     page = page_config(config, summary)
     if not live:
-        return tell_check(command, config, Look(summary, page))
+        return tell_check(command, config, summary, page)
     from gateway.extras.summary.model_list import look_at_all  # with all that it takes to ask
 
     findings = asyncio.run(look_at_all(config))
-    look = Look(
-        {**summary, "live": [{**asdict(one), "usable": one.is_usable} for one in findings]},
-        f"{page}\n\n{page_findings(findings)}",
-        [one.provider for one in findings if not one.is_usable],
-    )
-    return tell_check(command, config, look)
+    members = {**summary, "live": [{**asdict(one), "usable": one.is_usable} for one in findings]}
+    unusable = [one.provider for one in findings if not one.is_usable]
+    return tell_check(command, config, members, f"{page}\n\n{page_findings(findings)}", unusable)
 
 
 def page_findings(findings: Sequence[Finding]) -> str:
