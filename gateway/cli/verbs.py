@@ -22,29 +22,26 @@ from gateway.extension import find_extras
 Run = TypeVar("Run", bound=Callable[..., int | None])
 """The function of a verb, see `Verb.run`."""
 
-MODULES: Final[Mapping[str, tuple[str, ...]]] = {
-    "accounts": ("account",),
-    "books": ("audit", "backup"),
-    "keys": ("key",),
-    "process": ("serve", "init", "check"),
+WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "accounts": {"account": "Manage accounts and their balances."},
+    "keys": {"key": "Manage the keys of accounts."},
+    "process": {
+        "serve": "Run the gateway. This is the default verb.",
+        "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
+        "check": f"Check the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
+    },
+    "books": {
+        "audit": (
+            "Run the full audit: check that balances equal the sums of all entries and requests. "
+            f"Exits {ExitCode.AUDIT_MISMATCH} if they do not."
+        ),
+        "backup": (
+            "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
+            f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
+        ),
+    },
 }
-"""The first words of the verbs of each module."""
-WORDS: Final[Mapping[str, str]] = {
-    "account": "Manage accounts and their balances.",
-    "key": "Manage the keys of accounts.",
-    "serve": "Run the gateway. This is the default verb.",
-    "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
-    "check": f"Check the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
-    "audit": (
-        "Run the full audit: check that balances equal the sums of all entries and requests. "
-        f"Exits {ExitCode.AUDIT_MISMATCH} if they do not."
-    ),
-    "backup": (
-        "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
-        f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
-    ),
-}
-"""Summaries of the verbs' first words, in the order of the help; those of extras follow."""
+"""The first words of each module's verbs with their summaries, in the order of the help; those of extras follow."""
 DEFAULT: Final = "serve"
 DEFAULT_CONFIG: Final = "gateway.toml"
 
@@ -204,13 +201,13 @@ def verb(
 @cache
 def find_words() -> Mapping[str, str]:
     """Return what the first words of all verbs are for, those of extras among them."""
-    added = (extra.first_words.items() for extra in find_extras().values())
-    return {**WORDS, **{word: said for words in added for word, said in words if said}}
+    found = (*WORDS.values(), *(extra.first_words for extra in find_extras().values()))
+    return {word: said for words in found for word, said in words.items() if said}
 
 
 def load_verbs(words: Collection[str]) -> None:
     """Import the modules of these words."""
-    own = {f"gateway.cli.{module}": some for module, some in MODULES.items()}
+    own = {f"gateway.cli.{module}": some for module, some in WORDS.items()}
     added = {f"gateway.extras.{name}.verbs": one.first_words for name, one in find_extras().items()}
     for module, some in {**own, **added}.items():
         if any(word in words for word in some):
