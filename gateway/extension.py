@@ -21,7 +21,7 @@ on their main thread. If several extras have a hook, they are called in the orde
     end                    Started.close                      Gateway.close: loop; the ledger is still open
     an audit fails         Extra.tell_mismatch                server.serve: main thread; no loop runs any more
                                                               admin.audits: the thread of the audit
-    accounts, receipts     the callables of LedgerTables      ledger.sql, lists of accounts: the books' thread
+    accounts               the callables of LedgerTables      ledger.sql, lists of accounts: the books' thread
     a ledger moves         LedgerTables.names, unmoved        `export` and `import`
     a command              Extra.first_words, fetch_keys      cli.verbs, cli.process
     an error's text        Extra.next_steps                   tell_next_step: loop
@@ -78,16 +78,6 @@ class Table:
     """Finds the keys whose secrets are written out in the file, in a table that was checked."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestNotes:
-    """Notes of an extra on a request."""
-
-    members: dict[str, object]
-    """Members of the receipt's JSON, or the whole JSON where there is no receipt."""
-    lines: Sequence[tuple[str, str]]
-    """Lines for people: a title and a text each."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTables:
     """Tables that an extra adds to ledgers.
@@ -109,11 +99,6 @@ class LedgerTables:
         Callable[[Database, Sequence[int]], Mapping[int, Mapping[str, object]]] | None
     ) = None
     """Returns further members of these accounts in lists: by the account's id, then by the name in JSON."""
-    describe_call: Callable[[Database, str], RequestNotes] | None = None
-    """Returns notes for operators on the request of this id, which are shown with its receipt."""
-    find_refused: Callable[[Database, str, int | None], RequestNotes] | None = None
-    """Returns notes on a request that has no receipt. If an account's id is given, the request must be of
-    that account. Raises NotFound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

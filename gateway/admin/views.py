@@ -128,17 +128,6 @@ KEY_LABEL: Final = Fields[call_records.KeyLabel](
 )
 
 
-def describe_call_detail(
-    detail: call_records.CallDetail, currency: str, *, for_operator: bool
-) -> dict[str, object]:
-    receipt = call_records.describe_receipt(detail.receipt, currency, for_operator=for_operator)
-    members = {"account": detail.account, **KEY_LABEL.describe(detail.key), **receipt}
-    if for_operator:
-        for told in detail.told:
-            members |= told.members
-    return members
-
-
 # ---- audits --------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ The API, the console and the command line show the same receipt and the same wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
@@ -13,7 +13,6 @@ from typing import Final, Literal
 from gateway.base import money
 from gateway.base.prices import AppliedPrice
 from gateway.base.times import format_iso
-from gateway.extension import RequestNotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +154,3 @@ def _describe_correction(correction: Correction) -> dict[str, object]:
         "note": correction.note,
         "created": format_iso(correction.created_ms),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class CallDetail:
-    """The receipt of a request, with its account and key."""
-
-    account: str
-    key: KeyLabel
-    receipt: Receipt
-    told: Sequence[RequestNotes] = ()
-    """Notes of extras, for operators."""

@@ -49,6 +49,7 @@ import pytest
 
 from gateway.extension import NEXT_STEPS, find_extras, tell_next_step
 from gateway.ledger.opening import open_books
+from gateway.ledger.sql.rows import read_receipt
 from tests.api.asks import read_asks, write_asks
 from tests.api.language import (
     BOUNDARY,
@@ -200,11 +201,11 @@ class Player:
                     return f"{one.account} {one.code} {one.model}".strip()
             if self.stage.books.request(request_id) is None:
                 return None
-            detail = books.receipts.read_detail(request_id)
+            receipt = read_receipt(books.connection, request_id=request_id)
             failures = book.read_failures(request_id, request_id)
-        if not failures or detail.receipt.provider not in seen:
+        if not failures or receipt is None or receipt.provider not in seen:
             return None
-        (failure,), view = failures, seen[detail.receipt.provider]
+        (failure,), view = failures, seen[receipt.provider]
         assert failure.request_id == request_id
         assert view.upstream_model == UPSTREAM_NAME
         assert view.today.failures == (not failure.rejected)

@@ -43,6 +43,7 @@ from gateway.extension import find_extras
 from gateway.ledger.records import Actor, Refused, StoredSecret
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Part
+from gateway.ledger.sql.rows import read_receipt
 from tests.ledger.contract.kit import NOW_MS
 from tests.support.books import read_events
 from tests.support.layout import WIDTH
@@ -200,6 +201,8 @@ class Session:
                 self._books.actor = Actor(*rest.split())
             case "events":
                 return self.call(read_events, rest, books=self._books)
+            case "receipt":
+                return read_receipt(self._books.connection, request_id=rest)
             case _:
                 return await self.act(verb, rest)
         return NOTHING

@@ -75,8 +75,8 @@ def _tell_routes() -> object:
 
 EXTRA = Extra(
     needs=(
-        *("observations", "operations", "refunding", "reports", "shared_budgets", "signins"),
-        "spreadsheets",
+        *("observations", "operations", "receipts", "refunding", "reports", "shared_budgets"),
+        *("signins", "spreadsheets"),
     ),
     tables={"console": Table(_find_settings, check_values=_check_values)},
     start=_start,

@@ -75,7 +75,7 @@ def _sum_up(books: Books, today: int) -> dict[str, object]:
     days = UsageBook(books).sum_by("day", account=None, since_ms=first, until_ms=None)
     totals = {
         **describe_amount("balance", RankBook(books).sum_balances()),
-        **describe_amount("held", books.receipts.measure_pending()[1]),
+        **describe_amount("held", books.measure_pending()[1]),
     }
     for name, count in PERIODS.items():
         since = format_day(today - count + 1)

@@ -12,12 +12,13 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.admin import views
 from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, format_iso
-from gateway.extension import RequestNotes
 from gateway.extras.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
 from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
+from gateway.extras.observations.describing import REFUSED
+from gateway.extras.observations.records import RefusedView
+from gateway.extras.receipts.book import ReceiptBook, describe_call_detail
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.records import CallFilter
 from gateway.extras.reports.views import CALL, OUTCOMES
@@ -62,10 +63,10 @@ def show_call(books: Books, request: ConsoleRequest) -> Answer:
     """Show the whole receipt of a request, or its refusal."""
     account, currency = request.account, request.gateway.config.billing.currency
     own_id = None if account.operator else account.id
-    found = books.receipts.find(request.segment("id"), account_id=own_id)
-    if isinstance(found, RequestNotes):
-        return Answer(found.members)
-    return Answer(views.describe_call_detail(found, currency, for_operator=account.operator))
+    found = ReceiptBook(books).find(request.segment("id"), account_id=own_id)
+    if isinstance(found, RefusedView):
+        return Answer(REFUSED.describe(found))
+    return Answer(describe_call_detail(found, currency, for_operator=account.operator))
 
 
 @async_route("GET", "/activity.csv", "any")

@@ -42,7 +42,7 @@ def export_ledger(
     try:
         with os.fdopen(descriptor, "wb") as out, books.snapshot():
             counts = _write(books, out, progress)
-            in_flight, _ = books.receipts.measure_pending()
+            in_flight, _ = books.measure_pending()
             out.flush()
             os.fsync(out.fileno())  # the old ledger may be deleted as soon as this returns
     except BaseException as error:  # including Ctrl-C: nobody must take half a file for a ledger

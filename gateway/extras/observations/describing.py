@@ -1,4 +1,4 @@
-"""Notes on failed attempts for receipts, and on refused requests, which have none."""
+"""Failed attempts and refused requests in words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import Final
 
 from gateway.admin.fields import Fields
 from gateway.base.times import format_moment
-from gateway.extension import RequestNotes
-from gateway.extras.observations.book import ObservationBook
 from gateway.extras.observations.records import RefusedView, UpstreamFailure
-from gateway.ledger.sql.database import Database
 
 MAX_NAMED: Final = 8
 """The most models that a reason names: all models of a key with a short list."""
@@ -58,33 +55,6 @@ REFUSED: Final = Fields[RefusedView](
 FAILURE: Final = Fields[UpstreamFailure](
     "at_ms", "request_id", "status", "reason", "url", "type", "code", "param"
 )
-_ATTEMPT: Final = Fields[UpstreamFailure](*FAILURE.members, "rejected")
-
-
-def describe_call(database: Database, request_id: str) -> RequestNotes:
-    """Return notes for operators on how each attempt failed, in order. They have providers' addresses."""
-    failures = ObservationBook(database).read_failures(request_id, request_id)
-    return RequestNotes(
-        {"failures": [_ATTEMPT.describe(one) for one in failures]},
-        [("rejected" if one.rejected else "failure", describe_failure(one)) for one in failures],
-    )
-
-
-def find_refused(database: Database, request_id: str, account_id: int | None) -> RequestNotes:
-    """Tell of a request that the gateway refused itself. Raises NotFound."""
-    refused = ObservationBook(database).find_refused(request_id, account_id=account_id)
-    when = f"{format_moment(refused.at_ms)} UTC, before a provider was asked; it cost nothing"
-    lines = [
-        ("request", refused.request_id),
-        ("account", refused.account),
-        ("refused", when),
-        ("code", refused.code),
-        ("model", refused.model or "-"),
-        ("reason", explain_refusal(refused)),
-    ]
-    if (key := refused.key) is not None:
-        lines.append(("key", f"{key.name} {key.display}".strip()))
-    return RequestNotes(REFUSED.describe(refused), lines)
 
 
 def describe_failure(failure: UpstreamFailure) -> str:

@@ -84,8 +84,8 @@ def _list_models_off(config: Config) -> list[dict[str, str]]:
 
 def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:
     """Read the part of the report that is in the database and its files, and the last checkpoint."""
-    open_holds, held_nano = books.receipts.measure_pending()
-    backup = books.events.find_last("ledger.backup")
+    open_holds, held_nano = books.measure_pending()
+    backup = books.find_last_event("ledger.backup")
     database_bytes, wal_bytes = books.measure()
     nodes = [
         {

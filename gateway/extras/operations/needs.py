@@ -122,7 +122,7 @@ def _find_failing(books: Books, gateway: Gateway) -> Iterator[Need]:
 
 def tell_old_backup(books: Books, backup_days: int) -> str | None:
     """Return a sentence if the last backup is older than so many days, else None; 0 turns this off."""
-    last = books.events.find_last("ledger.backup") if backup_days else None
+    last = books.find_last_event("ledger.backup") if backup_days else None
     last_ms = None if last is None else last.at_ms
     if not backup_days or (last_ms is not None and books.clock() - last_ms < backup_days * DAY_MS):
         return None

@@ -1,7 +1,8 @@
 """Show one call on the command line: how it ended, what it used and what it cost, or why it was refused.
 
-Without it the same receipts are at `GET /v1/receipts/{request_id}` and in the console.
+Without it receipts are at `GET /v1/receipts/{request_id}` alone.
 
+book   a call by its request id
 verbs  the verb `receipt`
 """
 
@@ -9,4 +10,7 @@ from __future__ import annotations
 
 from gateway.extension import Extra
 
-EXTRA = Extra(first_words={"receipt": "Show how one call ended, what it used, and what it cost."})
+EXTRA = Extra(
+    needs=("observations",),
+    first_words={"receipt": "Show how one call ended, what it used, and what it cost."},
+)

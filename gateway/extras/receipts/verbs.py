@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.admin import views
 from gateway.base.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.base.times import format_moment
 from gateway.cli.command import Command
 from gateway.cli.output import render_fields
 from gateway.cli.verbs import arg, verb
-from gateway.extension import RequestNotes
-from gateway.ledger.call_records import OUTCOME_WORDS, CallDetail, Correction, Receipt
+from gateway.extras.observations.describing import REFUSED, describe_failure, explain_refusal
+from gateway.extras.observations.records import RefusedView
+from gateway.extras.receipts.book import CallDetail, ReceiptBook, describe_call_detail
+from gateway.ledger.call_records import OUTCOME_WORDS, Correction, Receipt
 from gateway.ledger.records import NotFound
 
 _UNITS: Final = {"request": "each", "web_search": "per thousand"}
@@ -25,13 +26,13 @@ _UNITS: Final = {"request": "each", "web_search": "per thousand"}
 )
 def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
     try:
-        found = command.open_books().receipts.find(id)
+        found = ReceiptBook(command.open_books()).find(id)
     except NotFound as error:
         raise NotFound(f"{error}; `calls` and `refusals --each` list them") from error
-    if isinstance(found, RequestNotes):
-        command.show(found.members, render_fields(found.lines))
+    if isinstance(found, RefusedView):
+        command.show(REFUSED.describe(found), _page_refused(found))
     else:
-        described = views.describe_call_detail(found, command.currency, for_operator=True)
+        described = describe_call_detail(found, command.currency, for_operator=True)
         command.show(described, page_receipt(found, command.currency))
 
 
@@ -46,7 +47,10 @@ def page_receipt(detail: CallDetail, currency: str) -> str:
         ("provider", receipt.provider),
         ("attempts", "-" if receipt.attempts is None else str(receipt.attempts)),
         ("ended", _describe_ending(receipt)),
-        *(line for told in detail.told for line in told.lines),
+        *(
+            ("rejected" if one.rejected else "failure", describe_failure(one))
+            for one in detail.failures
+        ),
         ("started", f"{format_moment(receipt.started_ms)} UTC"),
         ("took", _describe_times(receipt)),
         ("tokens", format_tokens(receipt.tokens)),
@@ -59,6 +63,21 @@ def page_receipt(detail: CallDetail, currency: str) -> str:
         ("cost", _describe_cost(receipt, currency)),
         *(("corrected", _describe_correction(one, currency)) for one in receipt.corrections),
     ]
+    return render_fields(fields)
+
+
+def _page_refused(refused: RefusedView) -> str:
+    when = f"{format_moment(refused.at_ms)} UTC, before a provider was asked; it cost nothing"
+    fields = [
+        ("request", refused.request_id),
+        ("account", refused.account),
+        ("refused", when),
+        ("code", refused.code),
+        ("model", refused.model or "-"),
+        ("reason", explain_refusal(refused)),
+    ]
+    if (key := refused.key) is not None:
+        fields.append(("key", f"{key.name} {key.display}".strip()))
     return render_fields(fields)
 
 

@@ -45,7 +45,7 @@ def note(books: Books, reload: Reload, file: str, pid: int) -> None:
         detail += f"; a restart is needed for: {', '.join(reload.restart_for)}"
     # A path in a variable may have bytes that are no UTF-8.
     detail = detail.encode("utf-8", "backslashreplace").decode()
-    books.events.append(ACTION, target=file, detail=detail, at_ms=reload.at_ms)
+    books.note(ACTION, account=None, target=file, detail=detail, at_ms=reload.at_ms)
 
 
 def ask(
@@ -66,7 +66,7 @@ def ask(
     answerer = name_process(pid)
     until = time.monotonic() + wait_seconds
     while True:
-        event = books.events.find_last(ACTION, answerer)
+        event = books.find_last_event(ACTION, answerer)
         if event is not None and event.at_ms >= asked_ms:
             words = event.detail.removeprefix(_TAKEN)
             return Answer(event.at_ms, words != event.detail, words)

@@ -48,7 +48,7 @@ def note_prices(books: Books, prices: Mapping[str, PriceList], pid: int) -> None
             book.keep(model, json.dumps([one.text for one in after]))
             if before is not None:
                 detail = _describe(before, after)
-                books.events.append(PRICE_CHANGE, target=model, detail=detail, at_ms=books.clock())
+                books.note(PRICE_CHANGE, account=None, target=model, detail=detail)
 
 
 def _maybe_parse(text: str) -> tuple[AppliedPrice, ...] | None:

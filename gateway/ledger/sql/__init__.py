@@ -6,7 +6,6 @@ rows        columns and the records made of them: entries, receipts, sums of cha
             process reads
 audit       the proof of the books: its checks are in `proof.sql` and `proof_at_start.sql`, and each
             database has a `proof.sql` of its own
-books       implements `Books`, but for what each database adds: the parts together, and two small
-            ones: receipts, events
+books       implements `Books`, but for what each database adds: the parts together
 accounts  keys  budgets  entries    the parts
 """

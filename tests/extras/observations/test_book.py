@@ -11,9 +11,14 @@ from gateway.admin import keys
 from gateway.base.errors import AccountError, CallerError, GatewayError, Overloaded
 from gateway.base.ids import make_request_id
 from gateway.base.times import DAY_MS, HOUR_MS, format_moment
-from gateway.extension import RequestNotes
 from gateway.extras.observations.book import REFUSED, ObservationBook
-from gateway.extras.observations.describing import INVALID, REASONS
+from gateway.extras.observations.describing import (
+    INVALID,
+    REASONS,
+    describe_failure,
+    explain_refusal,
+)
+from gateway.extras.observations.describing import REFUSED as REFUSAL
 from gateway.extras.observations.records import CallSums, RefusedView, UpstreamFailure, UpstreamView
 from gateway.extras.observations.serving import observe
 from gateway.ledger.key_records import KeyTerms
@@ -43,9 +48,8 @@ async def test_a_call_is_found_with_its_failures(place: Place) -> None:
             observer.note_upstream_call("p", "m", failure)
     with place.open_books() as books:
         assert ObservationBook(books).read_failures("req_1", "req_1") == FAILURES
-        (told,) = books.receipts.read_detail("req_1").told
-        assert [title for title, _ in told.lines] == ["failure", "failure", "rejected"]
-        assert told.lines[2][1] == "status 400 (type t, code c, param p) at https://api/v1/chat"
+    told = "status 400 (type t, code c, param p) at https://api/v1/chat"
+    assert describe_failure(FAILURES[2]) == told
 
 
 async def test_a_refused_request_is_told_with_its_key_and_why(place: Place) -> None:
@@ -61,19 +65,17 @@ async def test_a_refused_request_is_told_with_its_key_and_why(place: Place) -> N
         async with place.serve(now_ms=NOW_MS + at_ms) as ledger:
             observe(ledger).note_refusal(ann, code, "", request_id, named="x", key_id=label.id)
     with place.open_books(now_ms=NOW_MS) as books:
-        told = [books.receipts.find(one) for one in made]
+        told = [ObservationBook(books).find_refused(one) for one in made]
         sums = ObservationBook(books).sum_refused(ann, 0)
     ended = format_moment(NOW_MS + 10)
-    why = [dict(one.lines)["reason"] for one in told if isinstance(one, RequestNotes)]
-    assert why == [
+    assert [explain_refusal(one) for one in told] == [
         "The key may not use the model x. It may use m, n.",
         f"The key ended on {ended} UTC.",
         INVALID,
     ]
-    for one in told:
-        assert isinstance(one, RequestNotes)
-        assert dict(one.lines)["key"].startswith("trial sk-ru-")
-        assert (one.members["key"], one.members["key_name"]) == (label.id, "trial")
+    for one in map(REFUSAL.describe, told):
+        assert (one["key"], one["key_name"]) == (label.id, "trial")
+        assert str(one["key_display"]).startswith("sk-ru-")
     assert [(one.code, one.key.id, one.count) for one in sums] == [
         (code, label.id, 1) for code in ("invalid_api_key", "invalid_type", "model_not_allowed")
     ]

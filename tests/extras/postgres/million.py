@@ -24,6 +24,7 @@ from gateway.extras.observations.book import ObservationBook
 from gateway.extras.operations.events import EventFilter, EventLog
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.schema import open_session
+from gateway.extras.receipts.book import ReceiptBook
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.entries import EntryFilter, EntryRuns
 from gateway.extras.reports.ranks import AccountOrder, RankBook
@@ -117,7 +118,7 @@ def make_all_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable[[
         "usage of one, all time": lambda: UsageBook(books).sum_by(
             "day", account=ACCOUNT, since_ms=None, until_ms=None
         ),
-        "pending": books.receipts.measure_pending,
+        "pending": books.measure_pending,
         "one call": partial(_read_one, books, account),
         "keys, a page": lambda: KeyPages(books).read_page(
             account, live_at_ms=None, after=None, limit=51
@@ -138,7 +139,7 @@ def _sum(books: Books, by: UsageGroup, since_ms: int) -> None:
 
 def _read_one(books: Books, account_id: int) -> None:
     (call,) = CallBook(books).read_page(CallFilter(account_id), None, 1)
-    books.receipts.read_detail(call.request_id)
+    ReceiptBook(books).find(call.request_id)
 
 
 def _search_events(books: Books, part: str | None) -> None:

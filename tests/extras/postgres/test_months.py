@@ -18,6 +18,7 @@ from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS, to_unix_ms
 from gateway.extras.postgres.books import PostgresBooks
 from gateway.extras.postgres.session import Session, connect
+from gateway.extras.receipts.book import ReceiptBook
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.entries import EntryRuns
 from gateway.extras.reports.records import CallFilter, UsageFilter
@@ -301,7 +302,7 @@ def test_what_a_dropped_month_leaves_is_sound(ledger_url: str) -> None:
         receipts = [read_receipt(books.connection, request_id=id_) for id_ in ids]
         assert [receipt is None for receipt in receipts] == [True, True, False, False]
         with pytest.raises(NotFound):
-            books.receipts.read_detail(ids[0])
+            ReceiptBook(books).find(ids[0])
         for chosen in (
             CallFilter(),
             CallFilter(1),

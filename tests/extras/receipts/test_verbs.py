@@ -7,9 +7,10 @@ from typing import get_args
 
 from gateway.base.money import PRICES, Price, Tokens
 from gateway.base.prices import AppliedPrice
-from gateway.extension import RequestNotes
+from gateway.extras.observations.records import UpstreamFailure
+from gateway.extras.receipts.book import CallDetail
 from gateway.extras.receipts.verbs import page_receipt
-from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
+from gateway.ledger.call_records import KeyLabel, Outcome, Receipt
 from tests.support.rows import each_row
 
 NOW_MS = 1_700_000_000_000
@@ -33,8 +34,11 @@ RECEIPT = Receipt(
     first_byte_ms=12,
     ended_ms=NOW_MS + 1000,
 )
-TOLD_BESIDE = RequestNotes({}, [("failure", "status 401"), ("rejected", "status 400")])
-DETAIL = CallDetail("alice", KeyLabel("key_1", "laptop", "sk-ru-…a1b2"), RECEIPT, (TOLD_BESIDE,))
+FAILURES = (
+    UpstreamFailure(NOW_MS, "req_1", 401, "status 401", ""),
+    UpstreamFailure(NOW_MS, "req_1", 400, "status 400", "", rejected=True),
+)
+DETAIL = CallDetail("alice", KeyLabel("key_1", "laptop", "sk-ru-…a1b2"), RECEIPT, FAILURES)
 ENDED = "upstream_error, status 502; ended by: upstream"
 TOLD = "input 0.00000015 per million, output 0.0000006 per million, web_search 10.00 per thousand"
 

@@ -73,7 +73,7 @@ def test_the_answer_is_that_of_the_process_that_was_asked(path: Path) -> None:
         found = asking.ask(books, PID, send=send, wait_seconds=0)
         assert found is not None
         assert found.words.startswith("mine")
-        last = books.events.find_last(asking.ACTION)
+        last = books.find_last_event(asking.ACTION)
         assert last is not None
         assert (last.actor, last.address) == ("system", name_process(PID + 1))
 

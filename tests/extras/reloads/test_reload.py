@@ -191,7 +191,7 @@ class Player:
     async def do_event(self, action: str) -> str:
         """Tell the last event, of reloads if nothing is said."""
         with open_books(self.gateway.database) as books:
-            event = books.events.find_last(action or asking.ACTION)
+            event = books.find_last_event(action or asking.ACTION)
         assert event is not None
         return " ".join(filter(None, (event.actor, event.target, event.detail)))
 
@@ -320,7 +320,7 @@ async def test_a_fault_behind_a_reload_ends_no_others(
 
 def find_reload(path: Path) -> EventView | None:
     with open_books(path) as books:
-        return books.events.find_last(asking.ACTION)
+        return books.find_last_event(asking.ACTION)
 
 
 @pytest.mark.slow

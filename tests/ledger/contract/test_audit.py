@@ -80,7 +80,7 @@ async def test_a_backup_is_a_ledger_of_that_moment(place: Place) -> None:
         await charge(ledger, key, 100)
         with place.open_books() as books:
             assert books.back_up(target) > 0
-            backup = books.events.find_last("ledger.backup")
+            backup = books.find_last_event("ledger.backup")
             assert backup is not None
             assert (backup.at_ms, backup.target) == (NOW_MS, "copy.db")
         await charge(ledger, key, 100)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Barrier
 
-import pytest
-
-from gateway.ledger.records import Conflict, EntryView, NotFound, Refused
+from gateway.ledger.records import Conflict, EntryView, Refused
 from gateway.ledger.sql.books import Books
-from tests.ledger.contract.kit import Place, admission, read_receipt, settlement
+from tests.ledger.contract.kit import Place
 
 RACERS = 20
 
@@ -58,21 +55,3 @@ def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
     assert set(map(str, race(place, demote))) == {str(Conflict)}
     with place.open_books() as books:
         assert [one.operator for one in books.accounts.read_all()] == [False, True, True]
-
-
-async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> None:
-    """Those of another account than the one that is asked for are unknown."""
-    other = place.add_account("b")
-    async with place.serve_key() as (ledger, key):
-        await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(77))
-        told = await read_receipt(ledger, "req_1")
-    with place.open_books() as books:
-        books.entries.post("a", "correction", 7, note="too dear", request_id="req_1")
-        detail = books.receipts.read_detail("req_1", account_id=books.accounts.find_id("a"))
-        assert (detail.account, detail.key.id) == ("a", key.id)
-        assert replace(detail.receipt, corrections=()) == told
-        assert [one.note for one in detail.receipt.corrections] == ["too dear"]
-        assert books.receipts.read_detail("req_1") == detail
-        for wanted, account_id in (("req_1", other), ("req_2", None)):
-            with pytest.raises(NotFound, match="no call of that request id"):
-                books.receipts.read_detail(wanted, account_id=account_id)

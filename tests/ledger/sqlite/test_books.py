@@ -209,7 +209,7 @@ def test_a_ledger_that_cannot_be_written_can_be_backed_up(
     with closing(connect(tmp_path / "gateway.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         assert books.back_up(tmp_path / "copy.db") == (tmp_path / "copy.db").stat().st_size
-    assert books.events.find_last("ledger.backup") is None
+    assert books.find_last_event("ledger.backup") is None
 
 
 async def test_a_change_is_in_force_where_a_process_serves(

@@ -113,7 +113,7 @@ async def test_nothing_is_committed_if_a_file_goes_away_meanwhile(
             change()
         assert ("/proc/" in str(raised.value)) == served
         aside.rename(log)
-        assert books.events.find_last("test") is None
+        assert books.find_last_event("test") is None
 
 
 async def test_the_operator_does_not_write_to_a_file_that_replaced_the_one_served(
