@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 from weakref import WeakKeyDictionary
 
-from gateway.config.records import Config, Limits
+from gateway.config.records import Config
 from gateway.dialects.wire.base import RateLimit
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import (
     LIMITS,
-    Rate,
+    Limits,
     Terms,
     refuse_concurrency,
     refuse_requests,
@@ -68,7 +68,7 @@ class Rates:
     concurrency: int = 0
     is_share: bool = False
     """The concurrency limit is the account's share of the gateway's, not its own."""
-    rate: Rate | None = None
+    rate: Limits | None = None
     """The limits given to the ledger, which may count for several processes; a mere share is left
     out."""
     in_flight: int = 0
@@ -91,7 +91,7 @@ class Rates:
         self.concurrency = limits.concurrency
         # A share concerns this process alone; limits given to the ledger count for all processes.
         own = 0 if self.is_share else limits.concurrency
-        self.rate = Rate(requests, tokens, own) if requests or tokens or own else None
+        self.rate = Limits(requests, tokens, own) if requests or tokens or own else None
 
     def check(self, now: float) -> None:
         """Raise RateLimited if one more request exceeds a limit, here or above."""

@@ -18,13 +18,13 @@ from gateway.base.ids import is_request_id
 from gateway.base.money import describe_amount
 from gateway.base.process import describe_version
 from gateway.base.times import DAY_MS, format_iso
-from gateway.config.records import Config, Limits, Model
+from gateway.config.records import Config, Model
 from gateway.dialects.wire.base import ListedModel
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.ledger.base import Key
 from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.call_records import Spent, describe_receipt
-from gateway.ledger.key_records import Terms
+from gateway.ledger.key_records import Limits, Terms
 from gateway.ledger.opening import find_schema
 
 VERSION_HEADER: Final = "X-Gateway-Version"

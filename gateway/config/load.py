@@ -30,7 +30,6 @@ from gateway.config.records import (
     Billing,
     Config,
     CoreTables,
-    Limits,
     ReadTable,
     Server,
     Storage,
@@ -41,6 +40,7 @@ from gateway.config.scalars import untyped
 from gateway.config.secrets import resolve, resolve_secret
 from gateway.config.settings import SETTINGS
 from gateway.extension import find_advice, find_databases, find_missing, find_tables
+from gateway.ledger.key_records import Limits
 
 
 def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = True) -> Config:

@@ -19,6 +19,7 @@ from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Place, Setting
 from gateway.dialects.wire import records as dialects
+from gateway.ledger.key_records import Limits
 from gateway.ledger.records import DatabaseUrl, Location
 
 _MAX_CREDIT: Final = 1_000_000_000
@@ -99,15 +100,6 @@ class Billing:
     demo_credit_nano: Annotated[int | None, Setting(_credit, None)]
     low_balance_nano: Annotated[int | None, Setting(_credit, None)]
     top_up_text: Annotated[str | None, Setting(read.text, None)]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Defaults for keys, or for accounts, without limits of their own; 0 means unlimited."""
-
-    requests_per_minute: Annotated[int, Setting(count, 600)]
-    tokens_per_minute: Annotated[int, Setting(count, 0)]
-    concurrency: Annotated[int, Setting(count, 50)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +257,7 @@ class Config:
     storage: Storage
     billing: Billing
     limits: Limits
+    """Of keys without limits of their own."""
     account_limits: Limits
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]

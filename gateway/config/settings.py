@@ -47,7 +47,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "storage": records.find_settings(records.Storage),
     "billing": records.find_settings(records.Billing),
     "limits": {
-        **records.find_settings(records.Limits),
+        "requests_per_minute": Setting(records.count, 600),
+        "tokens_per_minute": Setting(records.count, 0),
+        "concurrency": Setting(records.count, 50),
         "account_in_flight": Setting(records.count, None),
     },
     "providers.NAME": {

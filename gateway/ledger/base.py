@@ -15,7 +15,7 @@ from gateway.base.money import Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.ledger.budget_records import Budget
 from gateway.ledger.call_records import Outcome
-from gateway.ledger.key_records import KeyTerms, Rate, Terms
+from gateway.ledger.key_records import KeyTerms, Limits, Terms
 
 if TYPE_CHECKING:  # it brings asyncio, which commands do without
     import asyncio
@@ -99,9 +99,9 @@ class Admission:
     stream: bool
     started_ms: int
     """Wall clock, Unix milliseconds."""
-    key_rate: Rate | None = None
+    key_rate: Limits | None = None
     """The limits of the key; None if it has none."""
-    account_rate: Rate | None = None
+    account_rate: Limits | None = None
     """The limits of the account; None if it has none."""
     expected_tokens: int = 0
     """The tokens that count for the rates until the settlement states the true number, 0 for a void."""

@@ -1,4 +1,4 @@
-"""Records of keys and of what limits them: terms and rates. Budgets are in `budget_records`.
+"""Records of keys and of what limits them: terms and limits. Budgets are in `budget_records`.
 
 The API counts rates within its own process. A ledger that several processes share counts for all of
 them, see `ServingLedger.confirm`. Both refuse in the same words.
@@ -16,7 +16,7 @@ Owner = Literal["key", "account"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class Limits:
     """The limits of a key or an account; 0 means unlimited."""
 
     requests_per_minute: int

@@ -18,7 +18,7 @@ from gateway.api.state import Gateway
 from gateway.base.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import Rate
+from gateway.ledger.key_records import Limits
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import drop_hold, take_hold
 from tests.api.in_flight import Scene, open_inside
@@ -29,7 +29,7 @@ from tests.support.seed import Seed
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
 
-RATE: Final = Rate(requests_per_minute=1000, tokens_per_minute=10**6, concurrency=50)
+RATE: Final = Limits(requests_per_minute=1000, tokens_per_minute=10**6, concurrency=50)
 TEAM: Final = Seed(
     "team",
     requests_per_minute=RATE.requests_per_minute,

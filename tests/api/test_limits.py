@@ -23,10 +23,9 @@ from hypothesis import strategies as st
 from gateway.api.limits import Bucket, Rates
 from gateway.api.state import Gateway
 from gateway.base.errors import RateLimited
-from gateway.config.records import Limits
 from gateway.dialects.wire.base import RateLimit
 from gateway.ledger.base import Account, Key, Line
-from gateway.ledger.key_records import KeyTerms, Rate, Terms
+from gateway.ledger.key_records import KeyTerms, Limits, Terms
 from tests.support.formats import CALLERS
 from tests.support.fuzz import fuzz
 from tests.support.rows import told_together
@@ -104,7 +103,7 @@ class Desk:
         return ""
 
 
-def show(rate: Rate | None) -> str:
+def show(rate: Limits | None) -> str:
     if rate is None:
         return "none"
     return f"{rate.requests_per_minute} {rate.tokens_per_minute} {rate.concurrency}"

@@ -16,10 +16,9 @@ from gateway.api.admission import find_similar
 from gateway.api.lookups import describe_own_key, report_health, report_readiness
 from gateway.base.errors import LedgerUnavailable
 from gateway.base.process import describe_version
-from gateway.config.records import Limits
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
-from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.key_records import KeyTerms, Limits, Terms
 from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.ledger.versions import VERSION

@@ -206,7 +206,7 @@ def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[
     }
 
 
-def _list_rate(rate: key_records.Rate | None) -> tuple[int, int, int]:
+def _list_rate(rate: key_records.Limits | None) -> tuple[int, int, int]:
     if rate is None:
         return _NO_RATE
     return (rate.requests_per_minute, rate.tokens_per_minute, rate.concurrency)

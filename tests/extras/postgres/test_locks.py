@@ -20,7 +20,7 @@ from gateway.extras.postgres.serving import open_postgres
 from gateway.extras.postgres.session import connect
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import KeyTerms, Rate
+from gateway.ledger.key_records import KeyTerms, Limits
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.ledger import ServingLedger
 from tests.extras.postgres.databases import ask
@@ -71,7 +71,7 @@ def locking(shared: Shared, sql: str) -> Iterator[None]:
 
 
 async def admit(ledger: ServingLedger, key: Key) -> Hold:
-    rate = Rate(requests_per_minute=10**6, tokens_per_minute=10**6, concurrency=50)
+    rate = Limits(requests_per_minute=10**6, tokens_per_minute=10**6, concurrency=50)
     hold = ledger.hold(key, replace(admission(), account_rate=rate, expected_tokens=3))
     await ledger.confirm(hold)
     return hold

@@ -48,7 +48,7 @@ from gateway.extras.postgres.statement import Parameter
 from gateway.extras.postgres.store import PostgresStore
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
-from gateway.ledger.key_records import KeyTerms, Rate
+from gateway.ledger.key_records import KeyTerms, Limits
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.serving.queue import Item
 from tests.extras.postgres.databases import CUT_OFF, stop_clock
@@ -174,7 +174,7 @@ class Statements(Player):
         account_id: int = 1,
         *,
         budget_id: int | None = None,
-        key_rate: Rate | None = None,
+        key_rate: Limits | None = None,
     ) -> None:
         account = Account(account_id, "", suspended=False, balance_nano=0)
         asked = admission(id_=id_, key_rate=key_rate, expected_tokens=60)

@@ -15,7 +15,7 @@ from gateway.base.money import Price, Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Outcome, Receipt
-from gateway.ledger.key_records import KeyTerms, Rate
+from gateway.ledger.key_records import KeyTerms, Limits
 from gateway.ledger.records import EntryView, StoredSecret
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql import rows
@@ -147,8 +147,8 @@ def admission(
     started_ms: int = NOW_MS,
     full_nano: int = 0,
     full_below_nano: int = 0,
-    key_rate: Rate | None = None,
-    account_rate: Rate | None = None,
+    key_rate: Limits | None = None,
+    account_rate: Limits | None = None,
     expected_tokens: int = 0,
 ) -> Admission:
     return Admission(
