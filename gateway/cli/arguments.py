@@ -141,18 +141,6 @@ def end(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:
     return moment + DAY_MS if is_day else moment
 
 
-def month(text: str) -> tuple[int, int]:
-    """Parse a calendar month as days since the epoch: its first, and the first of the next month."""
-    try:
-        first = date.fromisoformat(f"{text}-01")
-        # Here, too: of the last month of all dates there is no next one.
-        after = date(first.year + first.month // 12, first.month % 12 + 1, 1)
-    except ValueError as error:
-        raise ArgumentTypeError(f"'{text}' is no month; write 2026-10") from error
-    epoch = date(1970, 1, 1)
-    return (first - epoch).days, (after - epoch).days
-
-
 def _read_bound(text: str, now_ms: int) -> tuple[int, bool]:
     """Parse a time that may be relative to now, and say whether it is a whole day."""
     if text in _DAYS_AGO:

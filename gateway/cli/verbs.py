@@ -80,7 +80,6 @@ METAVARS: Final[Mapping[Callable[[str], object], str]] = {
     read.end: "TIME",
     read.expiry: "TIME",
     read.model_list: "A,B",
-    read.month: "MONTH",
     read.new_file: "FILE",
     read.start: "TIME",
 }
@@ -90,8 +89,10 @@ METAVARS: Final[Mapping[Callable[[str], object], str]] = {
 def arg(
     name: str, kind: str | Callable[[str], object], what: str, **others: Unpack[Parameters]
 ) -> Argument:
-    """Make an argument with a value. `kind` is a parser of `METAVARS`, or the metavar of a word."""
-    metavar, parse_value = (kind, read.word) if isinstance(kind, str) else (METAVARS[kind], kind)
+    """Make an argument with a value. `kind` is a parser, whose metavar `METAVARS` or `others` has, or a word's metavar."""
+    metavar, parse_value = (
+        (kind, read.word) if isinstance(kind, str) else (METAVARS.get(kind, ""), kind)
+    )
     default = others.get("default", argparse.SUPPRESS)
     what = what if default is argparse.SUPPRESS else f"{what} (default: {default})"
     parameters: Parameters = {"metavar": metavar, "type": parse_value, "help": what}

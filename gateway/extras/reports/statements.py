@@ -6,7 +6,9 @@ period consists of whole days. All other entries are few, and are summed one by 
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections import defaultdict
+from datetime import date
 from typing import Final
 
 from gateway.base.times import DAY_MS
@@ -40,3 +42,15 @@ class StatementBook(Part):
         ]
         # An account made later may have charges: the day on which a request ended counts.
         return [line for line, made_ms in lines if made_ms < until_ms or any(line.amounts_nano)]
+
+
+def read_month(text: str) -> tuple[int, int]:
+    """Parse a calendar month as days since the epoch: its first, and the first of the next month."""
+    try:
+        first = date.fromisoformat(f"{text}-01")
+        # Here, too: of the last month of all dates there is no next one.
+        after = date(first.year + first.month // 12, first.month % 12 + 1, 1)
+    except ValueError as error:
+        raise ArgumentTypeError(f"'{text}' is no month; write 2026-10") from error
+    epoch = date(1970, 1, 1)
+    return (first - epoch).days, (after - epoch).days

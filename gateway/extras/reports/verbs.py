@@ -31,7 +31,7 @@ from gateway.extras.reports.records import (
     sum_usage,
 )
 from gateway.extras.reports.standings import STANDING, StandingBook, StandingView
-from gateway.extras.reports.statements import StatementBook
+from gateway.extras.reports.statements import StatementBook, read_month
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import show_latest
 from gateway.extras.spreadsheets.tables import make_formats, show_rows, write_csv
@@ -188,7 +188,13 @@ def _make_fields(books: Books, by: UsageGroup, *, has_costs: bool) -> Fields[_Su
         "statement --month 2026-10 --csv > october.csv",
     ),
     arguments=(
-        arg("--month", read.month, "the calendar month (UTC), such as 2026-10", required=True),
+        arg(
+            "--month",
+            read_month,
+            "the calendar month (UTC), such as 2026-10",
+            metavar="MONTH",
+            required=True,
+        ),
         ACCOUNT,
     ),
     either=make_formats(),
