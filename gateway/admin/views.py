@@ -8,7 +8,7 @@ from typing import Final
 from gateway.admin.fields import Fields
 from gateway.base.money import format_amount
 from gateway.base.times import format_moment, unix_ms
-from gateway.ledger import call_records, records
+from gateway.ledger import records
 from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.key_records import KeyView, Terms
 
@@ -118,14 +118,6 @@ KEY: Final = Fields[KeyView](
 
 LATEST_ENTRIES: Final = 10
 """Entries that are shown with an account, so that they fit on a screen."""
-
-
-# ---- calls ----------------------------------------------------------------------------------------
-
-
-KEY_LABEL: Final = Fields[call_records.KeyLabel](
-    ("key", "id"), ("key_name", "name"), ("key_display", "display")
-)
 
 
 # ---- audits --------------------------------------------------------------------------------------

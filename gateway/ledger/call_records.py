@@ -26,13 +26,6 @@ class Spent:
     """The last 30 days."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyLabel:
-    id: str
-    name: str
-    display: str
-
-
 Outcome = Literal[
     "pending",  # in flight
     "complete",  # the reply is complete

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gateway.admin import views
 from gateway.admin.fields import describe
 from gateway.base.money import describe_amount, format_amount
 from gateway.base.times import DAY_MS, format_day, format_moment
@@ -18,13 +17,14 @@ from gateway.extras.console.keys import SPENT_DAYS
 from gateway.extras.console.lists import Json
 from gateway.extras.console.routes import Answer, ConsoleRequest, route
 from gateway.extras.observations.book import ObservationBook
+from gateway.extras.observations.describing import KEY_LABEL
+from gateway.extras.observations.records import KeyLabel
 from gateway.extras.reports import records
 from gateway.extras.reports.calls import CallBook
 from gateway.extras.reports.standings import count_days_left
 from gateway.extras.reports.usage import UsageBook
 from gateway.extras.reports.views import CALL, USAGE
 from gateway.extras.signins.people import PeopleBook
-from gateway.ledger.call_records import KeyLabel
 from gateway.ledger.records import AccountView
 from gateway.ledger.sql.books import Books
 
@@ -89,7 +89,7 @@ def _list_refused(books: Books, request: ConsoleRequest, account_id: int, today:
     for one in book.sum_refused(account_id, today * DAY_MS):
         # Names that are not configured are counted together.
         place = one.code, one.model if one.model in models else ""
-        keys[place][one.key.id] = views.KEY_LABEL.describe(one.key)
+        keys[place][one.key.id] = KEY_LABEL.describe(one.key)
     return [
         {
             **describe(one, "code", "model", "count", "last_ms", "last_request_id"),

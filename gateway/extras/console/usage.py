@@ -13,7 +13,6 @@ from typing import Final, Literal, get_args
 
 from aiohttp import web
 
-from gateway.admin import views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.base.money import describe_amount, describe_price
@@ -31,6 +30,7 @@ from gateway.extras.console.routes import (
     async_route,
     route,
 )
+from gateway.extras.observations.describing import KEY_LABEL
 from gateway.extras.reports.records import (
     ChartUnit,
     Usage,
@@ -145,9 +145,7 @@ def read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
 def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport) -> list[Json]:
     """List usage by time, or by another group with the most expensive first."""
     if by == "key":
-        return [
-            {**views.KEY_LABEL.describe(key), **USAGE.describe(usage)} for key, usage in report.keys
-        ]
+        return [{**KEY_LABEL.describe(key), **USAGE.describe(usage)} for key, usage in report.keys]
     if by == "hour":
         hours = groupby(report.points, lambda point: point.at)
         found = [(format_hour(at), sum_usage(one.usage for one in points)) for at, points in hours]
@@ -170,7 +168,7 @@ def _sum_days(books: Books, by: UsageGroup, chosen: UsageFilter) -> list[tuple[s
     id_ = chosen.account_id
     return UsageBook(books).sum_by(
         by,
-        account=None if id_ is None else books.accounts.find_name(id_),
+        account=None if id_ is None else books.read_account_name(id_),
         since_ms=chosen.first_day * DAY_MS,
         until_ms=(chosen.last_day + 1) * DAY_MS,
         key_id=chosen.key_id,

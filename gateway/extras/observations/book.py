@@ -12,12 +12,13 @@ from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from gateway.base.ids import display, find_first_id
+from gateway.base.ids import find_first_id
 from gateway.base.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 from gateway.extras.observations.records import (
     EDGES_MS,
     SLOT_MS,
     CallSums,
+    KeyLabel,
     LatencyCount,
     LatencyScope,
     RefusalView,
@@ -25,8 +26,8 @@ from gateway.extras.observations.records import (
     RefusedView,
     UpstreamFailure,
     UpstreamView,
+    label_key,
 )
-from gateway.ledger.call_records import KeyLabel
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.database import (
     MAX_ROWS,
@@ -121,7 +122,7 @@ def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
 
 
 def _label(key_id: str | None, name: str, last4: str) -> KeyLabel | None:
-    return None if key_id is None else KeyLabel(key_id, name, display(last4, key_id))
+    return None if key_id is None else label_key(key_id, name, last4)
 
 
 def _meet(*columns: str | None) -> tuple[str, ...] | None:
@@ -183,7 +184,7 @@ class ObservationBook(Part):
         """Count the requests of an account that are kept by code, model and key, the most first."""
         wanted: dict[str, Value] = {"account": account_id, "first": find_first_id(since_ms)}
         sums = [
-            RefusedSum(code, model, KeyLabel(key_id, name, display(last4, key_id)), count)
+            RefusedSum(code, model, label_key(key_id, name, last4), count)
             for code, model, key_id, name, last4, count in self._database.read_rows(
                 _SQL["refused by key"], wanted
             )

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.admin.fields import Fields
 from gateway.base.times import format_moment
-from gateway.extras.observations.records import RefusedView, UpstreamFailure
+from gateway.extras.observations.records import KeyLabel, RefusedView, UpstreamFailure
 
 MAX_NAMED: Final = 8
 """The most models that a reason names: all models of a key with a short list."""
@@ -43,6 +43,7 @@ def explain_refusal(one: RefusedView) -> str:
     return REASONS.get(one.code, INVALID)
 
 
+KEY_LABEL: Final = Fields[KeyLabel](("key", "id"), ("key_name", "name"), ("key_display", "display"))
 REFUSED: Final = Fields[RefusedView](
     ("state", lambda _: "refused"),
     *("request_id", "account", "at_ms", "code", "model"),

@@ -8,10 +8,21 @@ from itertools import pairwise
 from math import isqrt
 from typing import Final, Literal
 
-from gateway.ledger.call_records import KeyLabel
+from gateway.base.ids import display
 
 SLOT_MS: Final = 600_000
 """Calls to providers are summed by ten minutes, so that "the last hour" means 50 to 60 minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLabel:
+    id: str
+    name: str
+    display: str
+
+
+def label_key(key_id: str, name: str, last4: str) -> KeyLabel:
+    return KeyLabel(key_id, name, display(last4, key_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin.fields import Fields
-from gateway.admin.views import KEY_LABEL
-from gateway.base.ids import display
 from gateway.extras.observations.book import ObservationBook
-from gateway.extras.observations.describing import FAILURE
-from gateway.extras.observations.records import RefusedView, UpstreamFailure
-from gateway.ledger.call_records import KeyLabel, Receipt, describe_receipt
+from gateway.extras.observations.describing import FAILURE, KEY_LABEL
+from gateway.extras.observations.records import KeyLabel, RefusedView, UpstreamFailure, label_key
+from gateway.ledger.call_records import Receipt, describe_receipt
 from gateway.ledger.sql.database import Part
 from gateway.ledger.sql.rows import read_receipt
 
@@ -48,9 +46,8 @@ class ReceiptBook(Part):
             if labels is None or receipt is None:
                 return observed.find_refused(request_id, account_id=account_id)
             failures = observed.read_failures(request_id, request_id)
-        account, key_id, key_name, last4 = labels
-        key = KeyLabel(key_id, key_name, display(last4, key_id))
-        return CallDetail(account, key, receipt, failures)
+        account, *label = labels
+        return CallDetail(account, label_key(*label), receipt, failures)
 
 
 def describe_call_detail(

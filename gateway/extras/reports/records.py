@@ -7,7 +7,8 @@ from dataclasses import astuple, dataclass
 from typing import Literal, NamedTuple
 
 from gateway.base import money
-from gateway.ledger.call_records import KeyLabel, Outcome
+from gateway.extras.observations.records import KeyLabel
+from gateway.ledger.call_records import Outcome
 
 OutcomeFilter = Outcome | Literal["failed"]
 """An outcome, or all but `pending` and `complete`."""

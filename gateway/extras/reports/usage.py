@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 import orjson
 
-from gateway.base import ids
 from gateway.base.times import DAY_MS, format_day
+from gateway.extras.observations.records import KeyLabel, label_key
 from gateway.extras.reports.records import (
     ChartUnit,
     GatewayView,
@@ -38,7 +38,6 @@ from gateway.extras.reports.sums import (
     Table,
     write_sums,
 )
-from gateway.ledger.call_records import KeyLabel
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.database import Columns, Part, Value, join_parts, read_script
 from gateway.ledger.sql.rows import is_amount
@@ -180,7 +179,7 @@ class UsageBook(Part):
             active_keys,
             bool(has_key),
             bool(has_call),
-            tuple((_label(*label), expires_ms) for *label, expires_ms in expiring),
+            tuple((label_key(*label), expires_ms) for *label, expires_ms in expiring),
         )
 
     def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
@@ -204,7 +203,7 @@ class UsageBook(Part):
         usages = dict(zip(found, _make_usages(columns), strict=True))
         wanted = {"ids": orjson.dumps(found).decode()}
         labels = self._database.read_rows(_SQL["labels"], wanted)
-        return [(_label(*row), usages[row[0]]) for row in labels]
+        return [(label_key(*row), usages[row[0]]) for row in labels]
 
     def _read_names(self, account_ids: list[int | str]) -> dict[int | str, str]:
         wanted = {"ids": orjson.dumps(account_ids).decode()}
@@ -268,10 +267,6 @@ def _select(chosen: UsageFilter) -> dict[str, Value]:
         "key": chosen.key_id,
         "model": chosen.model,
     }
-
-
-def _label(key_id: str, name: str, last4: str) -> KeyLabel:
-    return KeyLabel(key_id, name, ids.display(last4, key_id))
 
 
 def _by_cost(row: tuple[KeyLabel, Usage]) -> tuple[int, str]:

@@ -7,10 +7,10 @@ from typing import get_args
 
 from gateway.base.money import PRICES, Price, Tokens
 from gateway.base.prices import AppliedPrice
-from gateway.extras.observations.records import UpstreamFailure
+from gateway.extras.observations.records import KeyLabel, UpstreamFailure
 from gateway.extras.receipts.book import CallDetail
 from gateway.extras.receipts.verbs import page_receipt
-from gateway.ledger.call_records import KeyLabel, Outcome, Receipt
+from gateway.ledger.call_records import Outcome, Receipt
 from tests.support.rows import each_row
 
 NOW_MS = 1_700_000_000_000
