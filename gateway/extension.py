@@ -90,15 +90,11 @@ class LedgerTables:
     unmoved: Sequence[str] = ()
     """Those of `names` that concern this database alone: their rows do not move to another one."""
     version: int = 1
-    check_name: Callable[[Database, str], object] | None = None
+    check_name: Callable[[Database, str], object] = lambda *_: None
     """Raises Conflict if rows of the tables use the name of a new account. Called in its transaction."""
-    end_access: Callable[[Database, int], object] | None = None
+    end_access: Callable[[Database, int], object] = lambda *_: None
     """Ends the sessions and the like by which people act for an account whose role changes. Called in the
     transaction of that change."""
-    describe_accounts: (
-        Callable[[Database, Sequence[int]], Mapping[int, Mapping[str, object]]] | None
-    ) = None
-    """Returns further members of these accounts in lists: by the account's id, then by the name in JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,15 +128,6 @@ class FirstStartText:
     """A clause on the use of these lines, such as "the link signs in as 'operator'"."""
     lets: str
     """A warning of what a finder can do with them, such as "its link lets one sign in"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A model that is sold below its cost at a provider, and the warning of it."""
-
-    model: str
-    provider: str
-    warning: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,8 +164,6 @@ class Advice:
     to do about it."""
     explain_error: Callable[[Path, int | None], str | None] = lambda *_: None
     """Says the same of a file, for the number of the system's error."""
-    list_losses: Callable[[Config], Iterable[Loss]] = lambda _: ()
-    """Returns the warnings of `list_warnings` that are about a price below its cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +183,7 @@ class Extra:
     `extras/NAME/verbs.py` has the verbs."""
     key_places: Sequence[str] = ()
     """Prefixes in a provider's `api_key` behind which it finds the key, such as `command:`."""
-    fetch_keys: Callable[[Config], Config] | None = None
+    fetch_keys: Callable[[Config], Config] = lambda config: config
     """Returns the configuration with these keys fetched once, for a command."""
     dialects: Mapping[str, Dialect] = field(default_factory=dict)
     """The values of a provider's `dialect` that it adds."""
@@ -208,7 +193,7 @@ class Extra:
     """Returns its dialects and services; None if it has none."""
     start: Callable[[Gateway], Started] | None = None
     """Starts it beside a gateway; None if it has nothing that serves."""
-    tell_mismatch: Callable[[Config, str, int, Books | None], object] | None = None
+    tell_mismatch: Callable[[Config, str, int, Books | None], object] = lambda *_: None
     """Called when an audit fails, with its text and time. The books are None if a start ends by it."""
     ledger: LedgerTables | None = None
     """Its tables in ledgers. A ledger whose extra is missing keeps them."""
@@ -261,8 +246,7 @@ def find_added(name: str) -> list[object]:
 def tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) -> None:
     """Let extras tell that an audit failed."""
     for extra in find_extras().values():
-        if extra.tell_mismatch is not None:
-            extra.tell_mismatch(config, text, at_ms, books)
+        extra.tell_mismatch(config, text, at_ms, books)
 
 
 def tell_next_step(name: str, public_url: str | None = None) -> str:

@@ -106,8 +106,7 @@ def tell_check(
 def fetch_keys(config: Config) -> Config:
     """Return the configuration with the keys that extras find while the gateway serves."""
     for extra in find_extras().values():
-        if extra.fetch_keys is not None:
-            config = extra.fetch_keys(config)
+        config = extra.fetch_keys(config)
     return config
 
 

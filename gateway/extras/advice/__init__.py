@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gateway.extension import Advice, Extra, Loss
+from gateway.extension import Advice, Extra
 
 if TYPE_CHECKING:
     from gateway.config.records import Config
@@ -39,10 +39,10 @@ def _list_warnings(config: Config) -> Iterator[str]:
     return list_warnings(config)
 
 
-def _list_losses(config: Config) -> Iterator[Loss]:
+def _add_to_operations() -> object:
     from gateway.extras.advice.losses import list_losses
 
-    return list_losses(config)
+    return list_losses
 
 
 def _make_advice() -> Advice:
@@ -68,8 +68,7 @@ def _make_advice() -> Advice:
         warn_of_literals=literals.warn_of_literals,
         find_obstacle=obstacles.find_obstacle,
         explain_error=obstacles.explain_error,
-        list_losses=_list_losses,
     )
 
 
-EXTRA = Extra(make_advice=_make_advice)
+EXTRA = Extra(adds_to={"operations": _add_to_operations}, make_advice=_make_advice)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gateway.base import money
 from gateway.base.prices import BillTerms, PriceList, PriceRule
 from gateway.base.times import unix_ms
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model
-from gateway.extension import Loss
 from gateway.extras.advice.mistaken import find_base
 from gateway.extras.advice.overlaps import find_conflicts, find_time_ms
+
+
+class Loss(NamedTuple):
+    """A model that is sold below its cost at a provider, and the warning of it."""
+
+    model: str
+    provider: str
+    warning: str
 
 
 def list_warnings(config: Config) -> Iterator[str]:

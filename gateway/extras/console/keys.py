@@ -155,7 +155,7 @@ def revoke_key(books: Books, request: ConsoleRequest) -> Answer:
     """Revoke a key. Holders revoke their own keys; operators and tokens revoke any key."""
     request.fields.done()
     owner = _find_owner(books, request)
-    request.refuse_operators(books.accounts.read(books.accounts.find_name(owner)))
+    request.refuse_operators(books.accounts.read(books.read_account_name(owner)))
     key = books.keys.revoke(request.segment(), account_id=owner)
     return Answer(make_describer(books, owner)(key))
 

@@ -126,7 +126,7 @@ class ConsoleRequest:
         if "id" not in self.http.match_info:
             return self.account
         account_id = read_id(self.segment(), "account")
-        return books.accounts.read(books.accounts.find_name(account_id))
+        return books.accounts.read(books.read_account_name(account_id))
 
     def find_named(self, books: Books) -> int | None:
         """Return the account that the query names; None if it names none. Raises ConsoleError."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from gateway.admin.fields import name_node
 from gateway.api.state import Gateway
@@ -13,12 +13,14 @@ from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_installed, 
 from gateway.base.times import DAY_MS, format_moment
 from gateway.config.load import find_digest, list_warnings
 from gateway.config.records import Config
-from gateway.extension import find_advice
+from gateway.extension import find_added
 from gateway.extras.observations.records import UpstreamView
 from gateway.extras.operations import health
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books import Books
 
+Losses = Callable[[Config], Iterable[tuple[str, str, str]]]
+"""Finds models that are sold below their costs: model, provider and warning of each. Another extra adds it."""
 NAMED: Final = 3
 """The accounts or models that a need names, so that it stays one line."""
 BACKUP_DAYS: Final = 7
@@ -77,11 +79,11 @@ def list_needs(
 
 def _find_doubts(config: Config) -> Iterator[Need]:
     """Yield a need for each model and provider with a price below its cost, and for each other warning."""
-    losses = [*find_advice().list_losses(config)]
-    for model, provider in dict.fromkeys((one.model, one.provider) for one in losses):
+    losses = [loss for add in find_added("operations") for loss in cast("Losses", add)(config)]
+    for model, provider in dict.fromkeys(loss[:2] for loss in losses):
         message = f"{model} is sold below its cost at {provider}."
         yield Need("sold_below_cost", message, (model,))
-    seen = {one.warning for one in losses}
+    seen = {warning for *_, warning in losses}
     for warning in list_warnings(config):
         if warning not in seen:
             yield Need("config_doubt", warning)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Final
+from typing import Final, cast
 
 import orjson
 
 from gateway.admin.fields import Fields
 from gateway.admin.views import ACCOUNT, describe_account_state, describe_limits
-from gateway.extension import find_ledger_tables
+from gateway.extension import find_added
 from gateway.extras.reports.sums import KEY_WORKS
 from gateway.ledger.call_records import Spent
 from gateway.ledger.records import AccountView, NotFound
@@ -20,11 +20,14 @@ from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     PART,
     AccountColumns,
+    Database,
     Part,
     join_parts,
     view_account,
 )
 
+Describe = Callable[[Database, Sequence[int]], Mapping[int, Mapping[str, object]]]
+"""Returns further members of accounts: by the account's id, then by the name in JSON. Other extras add some."""
 _SPENT: Final = """
     coalesce((
         SELECT sum(cost_nano {part}) FROM daily
@@ -92,10 +95,9 @@ class StandingBook(Part):
         ids, now_ms = orjson.dumps(account_ids).decode(), self._database.clock()
         rows = self._database.read_rows(_STANDINGS, {"ids": ids, "today": today, "now": now_ms})
         more: defaultdict[int, dict[str, object]] = defaultdict(dict)
-        for tables in find_ledger_tables().values():
-            if tables.describe_accounts is not None:
-                for id_, told in tables.describe_accounts(self._database, account_ids).items():
-                    more[id_] |= told
+        for add in find_added("reports"):
+            for id_, told in cast("Describe", add)(self._database, account_ids).items():
+                more[id_] |= told
         found = {row[0]: _make_standing(row, more[row[0]]) for row in rows}
         return [found[account_id] for account_id in account_ids if account_id in found]
 

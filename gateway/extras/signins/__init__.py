@@ -41,22 +41,25 @@ def _end_access(database: Database, account_id: int) -> None:
     SignInBook(database).end_all(account_id)
 
 
-def _describe_accounts(
-    database: Database, account_ids: Sequence[int]
-) -> Mapping[int, Mapping[str, object]]:
+def _add_to_reports() -> object:
     from gateway.extras.signins.people import PeopleBook
 
-    known = PeopleBook(database).find_with_password(account_ids)
-    return {one: {"has_password": one in known} for one in account_ids}
+    def describe_accounts(
+        database: Database, account_ids: Sequence[int]
+    ) -> Mapping[int, Mapping[str, object]]:
+        known = PeopleBook(database).find_with_password(account_ids)
+        return {one: {"has_password": one in known} for one in account_ids}
+
+    return describe_accounts
 
 
 EXTRA = Extra(
+    adds_to={"reports": _add_to_reports},
     first_words={"account": ""},
     ledger=LedgerTables(
         names=("passwords", "totp", "recovery_codes", "signin_links", "sessions"),
         unmoved=("signin_links", "sessions"),
         check_name=_check_name,
         end_access=_end_access,
-        describe_accounts=_describe_accounts,
     ),
 )

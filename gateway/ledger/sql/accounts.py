@@ -45,9 +45,6 @@ class AccountBook(Part):
         named = (self._database.name_account(name),)
         return int(self._database.require_one(sql, named, missing)[0])
 
-    def find_name(self, account_id: int) -> str:
-        return self._database.read_account_name(account_id)
-
     def create(
         self,
         name: str,
@@ -71,8 +68,7 @@ class AccountBook(Part):
                     f"there is an account '{name}' already", code="name_taken", field="name"
                 )
             for tables in find_ledger_tables().values():
-                if tables.check_name is not None:
-                    tables.check_name(self._database, name)
+                tables.check_name(self._database, name)
             now_ms = self._database.clock()
             row = {"name": name, "operator": operator, "created_ms": now_ms, **write_terms(terms)}
             account_id = self._database.insert_numbered("accounts", row)
@@ -96,8 +92,7 @@ class AccountBook(Part):
                 self._require_operators(account)
                 # Whoever signed in before the change would keep the rights of the other role.
                 for tables in find_ledger_tables().values():
-                    if tables.end_access is not None:
-                        tables.end_access(self._database, account.id)
+                    tables.end_access(self._database, account.id)
                 self._database.update("accounts", account.id, {"operator": operator})
                 said.append("made an operator" if operator else "no longer an operator")
             columns = write_terms(replace(account.terms, **changes))

@@ -16,7 +16,6 @@ import pytest
 from gateway.admin.fields import name_process
 from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_version
 from gateway.config.records import Reload
-from gateway.extension import Advice, Loss
 from gateway.extras.observations.book import ObservationBook
 from gateway.extras.operations import needs
 from gateway.extras.operations.needs import list_needs
@@ -214,8 +213,8 @@ async def test_what_needs_doing_is_told_the_most_urgent_first(
     gateway.routes.providers["literal"].keys[0].problem = "no answer"
     off = {MODEL: replace(gateway.config.models[MODEL], off="maintenance")}
     doubts = ("its price is below its cost", "a price is odd")
-    losses = [Loss(MODEL, "literal", doubts[0])] * 2
-    monkeypatch.setattr(needs, "find_advice", lambda: Advice(list_losses=lambda _: losses))
+    losses = [(MODEL, "literal", doubts[0])] * 2
+    monkeypatch.setattr(needs, "find_added", lambda _: [lambda _: losses])
     gateway.config = replace(gateway.config, doubts=doubts, models={**gateway.config.models, **off})
     monkeypatch.setattr(type(gateway.ledger), "writable", False)
     with console.open_books() as books:
