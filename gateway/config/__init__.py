@@ -12,6 +12,6 @@
     scalars    readers of numbers, texts and choices
     reader     reads TOML tables into typed values; errors name the place and the rule, all at once
 
-May import: `base`, `dialects` (for the names of what changes a bill), `ledger` (for locations),
+May import: `base`, `dialects` (for the names of what changes a bill), `ledger` (for locations and limits),
 `extension` (for the tables of extras, and advice).
 """

@@ -14,25 +14,22 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from gateway.base.addresses import Network
+from gateway.base.money import MAX_AMOUNT_NANO, NANO
 from gateway.base.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 from gateway.config import scalars as read
 from gateway.config import secrets, values
 from gateway.config.reader import Place, Setting
 from gateway.dialects.wire import records as dialects
+from gateway.ledger.checks import MAX_COUNT
 from gateway.ledger.key_records import Limits
 from gateway.ledger.records import DatabaseUrl, Location
-
-_MAX_CREDIT: Final = 1_000_000_000
-"""Units of currency: as many as the ledger takes at once."""
-_MAX_COUNT: Final = 1_000_000_000
-"""The largest limit. More is taken for a typing error; write 0 for unlimited."""
 
 _MAX_MONTHS: Final = 1200
 """Months of the longest retention, a century: more is a typing error."""
 
 _timeout = read.seconds()
-_credit = read.nano_units(_MAX_CREDIT)
-count = read.integer(0, _MAX_COUNT)
+_credit = read.nano_units(MAX_AMOUNT_NANO // NANO)
+count = read.integer(0, MAX_COUNT)
 token_count = read.integer(1, values.MAX_TOKENS)
 
 Record = TypeVar("Record")
@@ -257,7 +254,7 @@ class Config:
     storage: Storage
     billing: Billing
     limits: Limits
-    """Of keys without limits of their own."""
+    """The limits of keys without their own."""
     account_limits: Limits
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]

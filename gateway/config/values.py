@@ -19,9 +19,7 @@ from gateway.base.prices import name_tier
 from gateway.base.times import maybe_seconds, read_date, read_hours, read_weekdays
 from gateway.config.reader import Read, Setting, show, suggest
 from gateway.config.scalars import integer, matching, text
-
-MAX_MODEL_ID_CHARS: Final = 200
-"""Characters of a model's id, which is in each log line and in each row of the ledger."""
+from gateway.ledger.checks import MAX_MODEL_CHARS
 
 RESERVED_HEADERS: Final = frozenset(
     {"accept", "accept-encoding", "authorization", "connection", "content-encoding"}
@@ -220,8 +218,8 @@ def check_model_id(model_id: str) -> None:
     """Raise ValueError for an id that callers cannot write or that would break a log line."""
     if not model_id.strip() or model_id != model_id.strip():
         raise ValueError("a model id must not be empty or have spaces around it")
-    if len(model_id) > MAX_MODEL_ID_CHARS:
-        raise ValueError(f"a model id must have at most {MAX_MODEL_ID_CHARS} characters")
+    if len(model_id) > MAX_MODEL_CHARS:
+        raise ValueError(f"a model id must have at most {MAX_MODEL_CHARS} characters")
     if not model_id.isprintable():
         raise ValueError("a model id must have no control characters")
 

@@ -28,9 +28,9 @@ MAX_NOTE_CHARS: Final = 500
 MAX_IDEMPOTENCY_KEY_CHARS: Final = 200
 """Characters of an idempotency key: several times a UUID, and it is part of an index."""
 MAX_COUNT: Final = 10**9
-"""The largest count or limit. More is considered a typing error."""
+"""The largest count or limit, here and in gateway.toml. More is considered a typing error."""
 MAX_MODEL_CHARS: Final = 200
-"""Characters of a model's id, as many as `gateway.toml` allows."""
+"""Characters of a model's id, which is in each log line and in each row of the ledger."""
 MAX_MODELS: Final = 100
 """Models in the list of a key or an account. The event log keeps only their number."""
 MAX_MODELS_BYTES: Final = 4096
