@@ -26,7 +26,7 @@ def start(gateway: Gateway, address: tuple[str, int]) -> Started:
     """Count requests and commits that end from now on."""
     metrics = Metrics()
     gateway.listeners.append(metrics.note_call)
-    gateway.ledger.watch_commits(metrics.note_commit)
+    gateway.ledger.commit_watchers.append(metrics.note_commit)
     return Started(run=partial(_serve, metrics, gateway, *address))
 
 

@@ -59,7 +59,7 @@ class Switches:
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         """Read before anybody is served, and follow what is changed meanwhile. Raises LedgerError."""
-        self._gateway.ledger.watch_changes(self._told.set)
+        self._gateway.ledger.change_watchers.append(self._told.set)
         await self.refresh()
         following = spawn(self._follow(), name="switches")
         try:

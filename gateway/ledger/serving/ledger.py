@@ -79,6 +79,9 @@ class ServingLedger:
         self._queue = writer.queue
         self._health = writer.health
         self._reader = reader
+        self.commit_watchers = writer.commit_watchers
+        self.change_watchers = writer.change_watchers
+        """Called when other processes changed what extras keep in memory."""
         self.at_end: list[Callable[[], Awaitable[object]]] = []
         """Awaited once the queue is committed, to write what is no part of the books."""
         self._loop = asyncio.get_running_loop()
@@ -111,14 +114,6 @@ class ServingLedger:
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""
         await self._writer.refresh()
-
-    def watch_commits(self, watch: Callable[[int, float], object]) -> None:
-        """Call `watch` after each commit with the number of its requests and its seconds."""
-        self._writer.commit_watchers.append(watch)
-
-    def watch_changes(self, watch: Callable[[], object]) -> None:
-        """Call `watch` when other processes changed what extras keep in memory."""
-        self._writer.change_watchers.append(watch)
 
     def hold(self, key: Key, admission: Admission) -> Hold:
         """Check and reserve in one synchronous step, and queue the request's row.

@@ -125,7 +125,7 @@ class Served(Session):
             stack = AsyncExitStack()
             served = self._place.storage.serve(clock=self._clock, commit_seconds=COMMIT_SECONDS)
             ledger = await stack.enter_async_context(served)
-            ledger.watch_changes(partial(self._told.update, (name,)))
+            ledger.change_watchers.append(partial(self._told.update, (name,)))
             self._nodes[name] = ledger, stack
         self._node = name
 

@@ -304,7 +304,7 @@ async def test_each_commit_is_noted_with_its_requests(tmp_path: Path) -> None:
     """Rounds that only look for changes of others are none."""
     place, noted = make_place(tmp_path), list[tuple[int, float]]()
     async with open_sqlite(place.path) as ledger:
-        ledger.watch_commits(lambda requests, seconds: noted.append((requests, seconds)))
+        ledger.commit_watchers.append(lambda requests, seconds: noted.append((requests, seconds)))
         key = find_key(ledger, place)
         await ledger.refresh()
         assert noted == []
