@@ -10,16 +10,12 @@ from gateway.base.money import format_amount
 from gateway.base.times import format_moment, unix_ms
 from gateway.ledger import records
 from gateway.ledger.budget_records import BudgetStanding
-from gateway.ledger.key_records import KeyView, Terms
+from gateway.ledger.key_records import LIMITS, KeyView, Terms
 
 
 def describe_limits(terms: Terms) -> str:
     """Describe the limits of a key or an account; "-" are the defaults of gateway.toml."""
-    limits = (
-        (terms.requests_per_minute, "requests/min"),
-        (terms.tokens_per_minute, "tokens/min"),
-        (terms.concurrency, "at once"),
-    )
+    limits = zip(attrgetter(*LIMITS)(terms), ("requests/min", "tokens/min", "at once"), strict=True)
     said = [f"{limit or 'unlimited'} {unit}" for limit, unit in limits if limit is not None]
     return ", ".join(said) or "-"
 
@@ -29,10 +25,7 @@ def describe_models(terms: Terms) -> str:
 
 
 _TERMS: Final = Fields[Terms](
-    ("models", lambda terms: None if terms.models is None else sorted(terms.models)),
-    "requests_per_minute",
-    "tokens_per_minute",
-    "concurrency",
+    ("models", lambda terms: None if terms.models is None else sorted(terms.models)), *LIMITS
 )
 
 

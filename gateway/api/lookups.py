@@ -24,7 +24,7 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.ledger.base import Key
 from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.call_records import Spent, describe_receipt
-from gateway.ledger.key_records import Limits, Terms
+from gateway.ledger.key_records import LIMITS, Limits, Terms
 from gateway.ledger.opening import find_schema
 
 VERSION_HEADER: Final = "X-Gateway-Version"
@@ -107,9 +107,7 @@ def _describe_terms(terms: Terms, defaults: Limits) -> dict[str, object]:
     limits = find_limits(terms, defaults)
     return {
         "models": None if terms.models is None else sorted(terms.models),
-        "requests_per_minute": limits.requests_per_minute or None,
-        "tokens_per_minute": limits.tokens_per_minute or None,
-        "concurrency": limits.concurrency or None,
+        **{name: getattr(limits, name) or None for name in LIMITS},
     }
 
 

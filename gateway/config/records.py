@@ -194,9 +194,11 @@ class Model:
     max_output_tokens: int
     """0 for a model that makes no output tokens."""
     max_input_tokens: int
-    reasoning: dialects.Reasoning | None
+    reasoning: Annotated[
+        dialects.Reasoning | None, Setting(read.choice(*get_args(dialects.Reasoning)), None)
+    ]
     """None means the default of the provider's dialect."""
-    created: int
+    created: Annotated[int, Setting(read.integer(0, 2**40), 0)]
     """Unix seconds; 0 means unknown."""
     prices: PriceList
     allow: frozenset[str]
@@ -204,7 +206,7 @@ class Model:
     kind: str = dialects.DEFAULT_KIND
     costs: Mapping[str, PriceList] = field(default_factory=lambda: NO_COSTS)
     """The prices that the operator pays, by the name of a route's provider; empty if unknown."""
-    leave_out: frozenset[str] = frozenset()
+    leave_out: Annotated[frozenset[str], Setting(values.names(dialects.SAMPLING), [])] = frozenset()
     """Fields that the model refuses, so requests leave them out."""
     aliases: tuple[str, ...] = ()
     """Other names that callers may use for it."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final, get_args
+from typing import Final
 
 from gateway.base.money import MEDIA
 from gateway.config import records, secrets, values
 from gateway.config import scalars as read
 from gateway.config.reader import Setting
 from gateway.dialects.wire.billed import BILLED_NAMES
-from gateway.dialects.wire.records import DEFAULT_KIND, SAMPLING, Reasoning
+from gateway.dialects.wire.records import DEFAULT_KIND
 from gateway.extension import find_dialects, find_kinds
 
 MAX_PRICE: Final = 1_000_000_000_000
@@ -81,9 +81,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "max_output_tokens": Setting(records.token_count, None),
         "max_input_tokens": Setting(records.token_count, None),
-        "reasoning": Setting(read.choice(*get_args(Reasoning)), None),
-        "leave_out": Setting(values.names(SAMPLING), []),
-        "created": Setting(read.integer(0, 2**40), 0),
+        **records.find_settings(records.Model),
         "price": Setting(
             read.untyped, None, what='a table of prices per million tokens, or "free"; required'
         ),
