@@ -21,7 +21,6 @@ with one or with a function. `>` in a title aligns to the right, and `{}` is the
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
@@ -29,7 +28,6 @@ from typing import Final, Generic, TypeVar
 
 from gateway.base.money import Tokens, describe_amount, describe_tokens, format_amount
 from gateway.base.times import format_iso, format_moment, unix_ms
-from gateway.ledger.records import DatabaseUrl, Location
 
 Row = TypeVar("Row")
 Whole = TypeVar("Whole")
@@ -152,8 +150,3 @@ def printable(cell: str) -> str:
 def name_process(pid: int, host: str | None = None) -> str:
     """Name a process, by default one of this machine."""
     return f"process {pid} on {host or socket.gethostname()}"
-
-
-def name_node(location: Location) -> str | None:
-    """Name this process if others can serve from the ledger, too."""
-    return name_process(os.getpid()) if isinstance(location, DatabaseUrl) else None

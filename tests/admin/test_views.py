@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from gateway.admin import fields, views
 from gateway.ledger.budget_records import BudgetStanding
 from gateway.ledger.key_records import KeyTerms, KeyView
-from gateway.ledger.records import DatabaseUrl
 
 # ---- records as JSON ----------------------------------------------------------------------------
 
@@ -30,8 +27,3 @@ def test_the_budget_of_a_key_is_shown_with_its_name(name: str | None, told: str)
 
 def test_a_process_is_named_by_its_number_and_host() -> None:
     assert fields.name_process(7) == f"process 7 on {socket.gethostname()}"
-
-
-def test_this_process_is_a_node_on_postgresql_alone() -> None:
-    assert fields.name_node(Path("gateway.db")) is None
-    assert fields.name_node(DatabaseUrl("postgresql:///g")) == fields.name_process(os.getpid())

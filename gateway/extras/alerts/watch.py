@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from gateway.admin import fields
 from gateway.api.state import Gateway
 from gateway.base.times import unix_ms
 from gateway.base.turns import spawn
@@ -26,6 +25,7 @@ from gateway.extras.alerts.findings import (
 )
 from gateway.extras.alerts.records import Alert, AlertKind, AlertState, Lasting
 from gateway.extras.alerts.settings import Alerts
+from gateway.extras.operations.needs import name_node
 from gateway.ledger.budget_records import Budget
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
@@ -59,7 +59,7 @@ class Watch:
         self._outage: asyncio.Task[None] | None = None
         """The task that sends the alert of an outage of the ledger, as long as that lasts."""
         self._outage_began_ms = 0
-        self._node = fields.name_node(self._location)
+        self._node = name_node(self._location)
         """The name of this process if others may serve from the same ledger: each reports its own
         outage."""
         self._by_node = f" by {self._node}" if self._node else ""

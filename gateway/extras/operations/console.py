@@ -8,8 +8,7 @@ from typing import Final
 
 from yarl import URL
 
-from gateway.admin import fields
-from gateway.admin.fields import describe
+from gateway.admin.fields import describe, name_process
 from gateway.api.state import Gateway
 from gateway.base.ids import find_last4
 from gateway.base.money import describe_amount
@@ -23,7 +22,7 @@ from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async
 from gateway.extras.observations.describing import REFUSED
 from gateway.extras.observations.records import LatencyScope, UpstreamView
 from gateway.extras.observations.serving import LatestFailures
-from gateway.extras.operations import health
+from gateway.extras.operations import health, needs
 from gateway.extras.operations.audits import describe_audit
 from gateway.extras.operations.events import EVENT, EventFilter, EventLog
 from gateway.extras.operations.overview import PERIODS
@@ -43,7 +42,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
     audit = describe_audit(process, checkpoint_ms)
     return Answer(
         {
-            "node": fields.name_node(gateway.config.storage.location),
+            "node": needs.name_node(gateway.config.storage.location),
             "version": find_version(),
             "commit": find_commit() or None,
             "schema": find_schema(gateway.config.storage.location),
@@ -89,7 +88,7 @@ def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:
     database_bytes, wal_bytes = books.measure()
     nodes = [
         {
-            "name": fields.name_process(node.pid, node.host),
+            "name": name_process(node.pid, node.host),
             **describe(node, "version", "since_ms", "seen_ms"),
         }
         for node in books.list_nodes()
@@ -133,7 +132,7 @@ async def list_providers(request: ConsoleRequest) -> Answer:
         _describe_provider(one, gateway, seen[one.name])
         for one in gateway.config.providers.values()
     ]
-    node = fields.name_node(gateway.config.storage.location)
+    node = needs.name_node(gateway.config.storage.location)
     return Answer({"count": len(providers), "providers": providers, "node": node})
 
 

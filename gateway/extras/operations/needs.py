@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from gateway.admin.fields import name_node
+from gateway.admin.fields import name_process
 from gateway.api.state import Gateway
 from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_installed, find_version
 from gateway.base.times import DAY_MS, format_moment
@@ -16,7 +17,7 @@ from gateway.config.records import Config
 from gateway.extension import find_added
 from gateway.extras.observations.records import UpstreamView
 from gateway.extras.operations import health
-from gateway.ledger.records import AuditReport
+from gateway.ledger.records import AuditReport, DatabaseUrl, Location
 from gateway.ledger.sql.books import Books
 
 Losses = Callable[[Config], Iterable[tuple[str, str, str]]]
@@ -131,3 +132,8 @@ def tell_old_backup(books: Books, backup_days: int) -> str | None:
     when = "No backup is known" if last_ms is None else f"The last is of {format_moment(last_ms)}"
     often = "day" if backup_days == 1 else f"{backup_days} days"
     return f"{when}; there should be one every {often}."
+
+
+def name_node(location: Location) -> str | None:
+    """Name this process if others can serve from the ledger, too."""
+    return name_process(os.getpid()) if isinstance(location, DatabaseUrl) else None
