@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from gateway.base.money import Tokens
+from gateway.base.money import FREE, NONE, Tokens
 from gateway.base.prices import AppliedPrice
 from gateway.ledger.budget_records import Budget
 from gateway.ledger.call_records import Outcome
@@ -144,19 +144,6 @@ class Settlement:
         return self.cost_nano != 0 or self.outcome == "complete"
 
 
-PENDING: Final[Mapping[str, int | str | None]] = {
-    **dict.fromkeys(("state", "outcome"), "pending"),
-    **dict.fromkeys(
-        ("attempts", "input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens"),
-        0,
-    ),
-    **dict.fromkeys(("cache_write_1h_tokens", "cost_nano", "estimated"), 0),
-    **dict.fromkeys(("provider", "status", "extras", "first_byte_ms")),
-    **dict.fromkeys(("provider_cost_nano", "reported_cost_nano")),
-}
-"""The columns of a request that `write_end` sets, and their values until then; the provider is the admission's."""
-
-
 def write_end(end: Settlement) -> dict[str, int | str | None]:
     """Write the columns of a request that its end sets, but for its time and its charge."""
     tokens, is_posted, extras = end.tokens, end.is_posted, None
@@ -181,6 +168,17 @@ def write_end(end: Settlement) -> dict[str, int | str | None]:
         "provider_cost_nano": end.provider_cost_nano if is_posted else None,
         "reported_cost_nano": end.reported_cost_nano if is_posted else None,
     }
+
+
+_NOTHING: Final = Settlement(
+    *("pending", "", 0, 0, Tokens(), NONE, AppliedPrice(FREE), 0),
+    estimated=False,
+    first_byte_ms=None,
+    ended_ms=0,
+    withdraw_if_late=False,
+)
+PENDING: Final = {**write_end(_NOTHING), "state": "pending", "status": None}
+"""The columns of a request that its end sets, and their values until then; the provider is the admission's."""
 
 
 @dataclass(slots=True, eq=False)
