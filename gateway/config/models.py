@@ -144,16 +144,13 @@ def _check_limits(
     providers: Mapping[str, Provider],
 ) -> None:
     """Refuse models without a limit if a provider requires one."""
-    limited = [name for name, one in find_dialects().items() if one.needs_limit]
+    needing = [name for name, one in find_dialects().items() if one.needs_limit]
+    limited = {one.name for one in providers.values() if one.dialect in needing}
     lacking = [
         f"[models.{quote_key(model.id, always=True)}]"
         for model in models.values()
         if "max_output_tokens" not in raw[model.id]
-        and any(
-            providers[one.provider].dialect in limited
-            for one in model.routes
-            if one.provider in providers
-        )
+        and any(route.provider in limited for route in model.routes)
     ]
     if lacking:
         raise Place(file, ", ".join(lacking)).error(
