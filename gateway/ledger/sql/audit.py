@@ -19,7 +19,7 @@ from gateway.base.prices import AppliedPrice, read_price
 from gateway.base.progress import Progress, ignore
 from gateway.extension import FOLDER, find_ledger_tables
 from gateway.ledger.records import AuditReport, InterruptedView
-from gateway.ledger.sql.database import Connection, count_rows, read_script
+from gateway.ledger.sql.database import Connection, count_rows, read_number, read_script
 from gateway.ledger.sql.rows import USED, read_used
 
 _READ: Final = re.compile(r"\b(?:FROM|JOIN)\s+(requests|entries)\b")
@@ -136,12 +136,12 @@ def prove(
 
 
 def read_last_entry(connection: Connection) -> int:
-    return _read_number(connection, "SELECT coalesce(max(id), 0) FROM entries")
+    return read_number(connection, "SELECT coalesce(max(id), 0) FROM entries")
 
 
 def read_checkpoint(connection: Connection) -> int:
     """Return the last entry that is proven."""
-    return _read_number(connection, "SELECT coalesce(max(entry_id), 0) FROM checkpoints")
+    return read_number(connection, "SELECT coalesce(max(entry_id), 0) FROM checkpoints")
 
 
 def write_checkpoint(connection: Connection, entry_id: int, now_ms: int) -> None:
@@ -198,8 +198,3 @@ def _maybe_read_price(text: str) -> AppliedPrice | None:
         return read_price(text)
     except (ValueError, TypeError, AttributeError):  # whatever a wrong text leads to
         return None
-
-
-def _read_number(connection: Connection, sql: str) -> int:
-    (number,) = connection.execute(sql).fetchone()
-    return int(number)

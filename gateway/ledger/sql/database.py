@@ -116,11 +116,16 @@ def read_script(module: str, name: str = "") -> dict[str, str]:
     return {text.strip().replace("\n--:", "")[4:]: sql for text, sql in _STATEMENT.findall(script)}
 
 
+def read_number(connection: Connection, sql: str, values: Values = ()) -> int:
+    """Return the number that a statement gives in its one row."""
+    (number,) = connection.execute(sql, values).fetchone()
+    return int(number)
+
+
 def count_rows(connection: Connection, tables: Iterable[str]) -> int:
     """Count the rows of tables together, for the progress of reading them."""
     counts = " + ".join(f"(SELECT count(*) FROM {table})" for table in tables)  # noqa: S608 - its own names
-    (rows,) = connection.execute(f"SELECT {counts}").fetchone()
-    return int(rows)
+    return read_number(connection, f"SELECT {counts}")
 
 
 def sum_parts(column: str) -> str:

@@ -33,6 +33,7 @@ from gateway.ledger.sql.database import (
     TermsColumns,
     Values,
     read_key_terms,
+    read_number,
     read_script,
     read_terms,
 )
@@ -120,7 +121,7 @@ def read_used(used: Sequence[Any]) -> tuple[Tokens, Mapping[str, int]]:
 def sum_charges(connection: Connection, budget_id: int, span: budget_records.Span) -> int:
     """Return what a budget was charged for requests that ended in a period."""
     values = (budget_id, span.starts_ms, span.ends_ms)
-    return int(connection.execute(SQL["sum of a budget"], values).fetchone()[0])
+    return read_number(connection, SQL["sum of a budget"], values)
 
 
 def end_period(period: budget_records.Period, first_day: int) -> int:

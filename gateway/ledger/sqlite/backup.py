@@ -20,6 +20,7 @@ from typing import Final
 
 from gateway.base.progress import Progress
 from gateway.ledger.records import LedgerError
+from gateway.ledger.sql.database import read_number
 
 SYNC_SECONDS: Final = 0.02
 """How often the copy is synced: its bytes must not pile up and delay the ledger's own sync."""
@@ -106,7 +107,7 @@ def _copy(
     The file is synced as it grows: one sync at the end would hold up the server's commits.
     """
     synced = time.monotonic()
-    (size,) = connection.execute(_SIZE).fetchone()
+    size = read_number(connection, _SIZE)
 
     def sync_now_and_then() -> None:
         nonlocal synced

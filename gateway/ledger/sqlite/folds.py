@@ -33,7 +33,7 @@ import orjson
 
 from gateway.base.times import DAY_MS, HOUR_MS
 from gateway.ledger.sql import rows
-from gateway.ledger.sql.database import PART, Values, sum_parts
+from gateway.ledger.sql.database import PART, Values, read_number, sum_parts
 from gateway.ledger.sqlite.statements import transaction_aside
 
 BY_HOUR: Final = ("account_id", "hour", "model", "key_id")
@@ -161,14 +161,12 @@ def fold(connection: sqlite3.Connection) -> None:
 
 
 def has_unfolded(connection: sqlite3.Connection) -> bool:
-    (found,) = connection.execute(_HAS_UNFOLDED).fetchone()
-    return bool(found)
+    return bool(read_number(connection, _HAS_UNFOLDED))
 
 
 def read_folded(connection: sqlite3.Connection) -> int:
     """Return the last entry that was there at the last fold."""
-    (entry_id,) = connection.execute("SELECT entry_id FROM folded").fetchone()
-    return int(entry_id)
+    return read_number(connection, "SELECT entry_id FROM folded")
 
 
 def _fold(connection: sqlite3.Connection) -> None:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Final
 
 from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.sql.database import read_number
 from gateway.ledger.sql.rows import read_all, read_changed
 from gateway.ledger.sqlite.files import name_beside
 from gateway.ledger.sqlite.statements import transaction
 
 log = logging.getLogger("gateway.ledger")
 
+_DATA_VERSION: Final = "PRAGMA data_version"
+_LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM changes"
 _CHANGED: Final = "SELECT kind, id FROM changes WHERE seq > ? AND seq <= ?"
 
 
@@ -33,8 +36,8 @@ class ChangeFeed:
     def read_all(self, connection: sqlite3.Connection, now_ms: int) -> Snapshot:
         """Read all accounts and live keys at the start; clear `changes`, whose rows are older than that."""
         with transaction(connection):
-            self._data_version = _read_data_version(connection)
-            self._seq = _read_last_seq(connection)
+            self._data_version = read_number(connection, _DATA_VERSION)
+            self._seq = read_number(connection, _LAST_SEQ)
             snapshot = read_all(connection, now_ms)
             connection.execute("DELETE FROM changes")
         return snapshot
@@ -45,25 +48,15 @@ class ChangeFeed:
         The version is read before the rows: a commit in between is read and assigned twice rather
         than missed.
         """
-        version = _read_data_version(connection)
+        version = read_number(connection, _DATA_VERSION)
         if version == self._data_version:
             return None
-        seq = max(self._seq, _read_last_seq(connection))
+        seq = max(self._seq, read_number(connection, _LAST_SEQ))
         snapshot = read_changed(
             connection, connection.execute(_CHANGED, (self._seq, seq)).fetchall()
         )
         self._data_version, self._seq = version, seq
         return snapshot
-
-
-def _read_data_version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA data_version").fetchone()
-    return int(version)
-
-
-def _read_last_seq(connection: sqlite3.Connection) -> int:
-    (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()
-    return int(seq)
 
 
 LARGE_BYTES: Final = 8 << 20

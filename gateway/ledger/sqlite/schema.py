@@ -17,6 +17,7 @@ from typing import Final
 from gateway import extension
 from gateway.base.progress import Progress, ignore
 from gateway.ledger.records import LedgerError
+from gateway.ledger.sql.database import read_number
 from gateway.ledger.sqlite import faults, files, upgrades
 from gateway.ledger.sqlite.statements import transaction
 from gateway.ledger.versions import UPGRADES, VERSION, refuse_old
@@ -190,8 +191,7 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def read_version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(version)
+    return read_number(connection, "PRAGMA user_version")
 
 
 def _upgrade(
