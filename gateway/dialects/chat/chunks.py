@@ -11,7 +11,8 @@ from operator import is_
 from typing import Final
 
 from gateway.dialects.chat.content import CallRepair
-from gateway.dialects.chat.repair import list_calls, open_calls, repair_finish, without
+from gateway.dialects.chat.repair import list_calls, repair_finish, without
+from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import get_list
 from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.usage import drop_usage, maybe_repair_chat_usage
@@ -27,14 +28,12 @@ _ROLE, _BODY, _LAST = range(3)
 class ChunkRepair:
     """Repairs one stream; knows which choices have begun and finished, and their tool calls."""
 
-    __slots__ = ("_context", "_tools", "finished", "passes", "started")
+    __slots__ = ("_context", "_tools", "finished", "started")
 
     def __init__(self, context: ReplyContext) -> None:
         self.started: set[int] = set()
         self.finished: set[int] = set()
         self._context = context
-        self.passes = False
-        """The chunks go to a chat caller. Its custom tools that were declared flat were sent as functions."""
         self._tools: dict[int, CallRepair] = {}
 
     @property
@@ -48,11 +47,6 @@ class ChunkRepair:
         if not self._tools:  # the usual case, tested first: each event comes here
             return 0
         return sum(tools.moves for tools in self._tools.values())
-
-    @property
-    def decodes(self) -> bool:
-        """A function's call is being rewritten as a custom tool's."""
-        return any(tools.decodes for tools in self._tools.values())
 
     def repair(self, chunk: Json) -> list[Json] | None:
         """Return the chunks to send instead of `chunk`, usage on the last; None when it conforms."""
@@ -103,7 +97,7 @@ class ChunkRepair:
         if index in self.finished and not _carries(delta):
             return []  # a finished choice may come again, empty, beside the usage
 
-        body = self._repair_tools(index, delta, is_last=finish is not None)
+        body = self._repair_tools(index, delta)
         parts: list[tuple[int, Json]] = []
         if finish is not None:
             choice = repair_finish(choice, self._context, called=bool(self._tools.get(index)))
@@ -118,18 +112,16 @@ class ChunkRepair:
             parts.append((_BODY, choice if body is delta else {**choice, "delta": body}))
         return parts
 
-    def _repair_tools(self, index: int, delta: Json, *, is_last: bool) -> Json:
+    def _repair_tools(self, index: int, delta: Json) -> Json:
         calls, tools = get_list(delta, "tool_calls"), self._tools.get(index)
         is_old = not calls and "function_call" in delta
         if is_old:
             calls = list_calls(delta, self._context, index=0)
-        if not calls and (tools is None or not is_last):
+        if not calls:
             return delta
         if tools is None:
-            tools = self._tools[index] = open_calls(self._context, passes=self.passes)
+            tools = self._tools[index] = CallRepair(ReplyIds(self._context))
         fixed = tools.repair_deltas(calls)
-        if is_last and (rest := tools.close()):
-            fixed = [*fixed, *rest]
         if fixed is calls and not is_old:
             return delta
         return {**without(delta, {"function_call"}), "tool_calls": fixed}

@@ -15,7 +15,6 @@ from typing import Final, Literal
 from gateway.base.usage import count_text
 from gateway.dialects.chat.tools import ARGUMENTS
 from gateway.dialects.wire.call_ids import HistoryIds, ReplyIds, maybe_id
-from gateway.dialects.wire.customs import InputDecoder
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     get_list,
@@ -119,21 +118,15 @@ class _Call:
     name: str
     is_whole: bool
     """The first fragment has no id and has all arguments."""
-    decoder: InputDecoder | None = None
-    """The decoder of a custom tool's input, if the upstream knows the tool as a function."""
 
 
 class CallRepair:
     """Repairs the calls of one message. A list that conforms is returned as the same object."""
 
-    __slots__ = ("_by_id", "_calls", "_customs", "_ids", "_latest", "_places", "decodes", "moves")
+    __slots__ = ("_by_id", "_calls", "_ids", "_latest", "_places", "moves")
 
-    def __init__(self, ids: ReplyIds, customs: frozenset[str] = frozenset()) -> None:
-        """`customs`: the names of functions that are custom tools to the caller."""
+    def __init__(self, ids: ReplyIds) -> None:
         self._ids = ids
-        self._customs = customs
-        self.decodes = False
-        """A call of one of `customs` has begun."""
         self._calls: dict[int, _Call] = {}
         """The calls so far, by the index that the caller gets."""
         self._by_id: dict[str, int] = {}
@@ -159,17 +152,7 @@ class CallRepair:
             self._begin(number, _fill_arguments(one)) if type(one) is dict else one
             for number, one in enumerate(one for one in calls if one is not None)
         ]
-        for rest in self.close():
-            call = fixed[rest["index"]]
-            assert isinstance(call, dict)  # the rest of a call that is one
-            call["custom"]["input"] += rest["custom"]["input"]
         return fixed if differ(fixed, calls) else calls
-
-    def close(self) -> list[Json]:
-        """Return fragments with the rest of the custom tools' inputs, as nothing follows."""
-        calls = self._calls.items()
-        texts = ((index, call.decoder.close()) for index, call in calls if call.decoder is not None)
-        return [{"index": index, "custom": {"input": text}} for index, text in texts if text]
 
     def continue_call(self, index: int) -> None:
         """Note that more arguments of a call passed without a look at them."""
@@ -217,9 +200,7 @@ class CallRepair:
     def _begin(self, index: int, call: Json) -> Json:
         identity, name = get_text(call, "id"), _read_name(call)
         is_whole = not identity and _is_whole(call)
-        begun = self._calls[index] = _Call(identity, name, is_whole)
-        if name in self._customs:
-            begun.decoder, self.decodes = InputDecoder(), True
+        self._calls[index] = _Call(identity, name, is_whole)
         if identity:
             self._by_id.setdefault(identity, index)
         given = self._ids.give(identity, name)
@@ -228,7 +209,7 @@ class CallRepair:
             repaired = {**repaired, "id": given}
         if type(call.get("type")) is not str or not call["type"]:
             repaired = {**repaired, "type": "function"}
-        return repaired if begun.decoder is None else _write_custom(repaired, begun.decoder)
+        return repaired
 
     def _continue(self, index: int, call: Json) -> Json:
         """Leave out id and name, which only the first fragment may have: clients append repeated ones."""
@@ -245,7 +226,7 @@ class CallRepair:
                     kept = {member: held for member, held in tool.items() if member != "name"}
                     repaired = {**repaired, key: kept}
         begun.name = begun.name or name
-        return repaired if begun.decoder is None else _write_custom(repaired, begun.decoder)
+        return repaired
 
 
 def _read_name(call: Json) -> str:
@@ -253,16 +234,6 @@ def _read_name(call: Json) -> str:
     return next(
         (name for one in tools if isinstance(one, dict) if (name := get_text(one, "name"))), ""
     )
-
-
-def _write_custom(call: Json, decoder: InputDecoder) -> Json:
-    """Write a fragment of a function's call as one of a custom tool's."""
-    function = get_object(call, "function")
-    tool: Json = {"input": decoder.feed(get_text(function, "arguments"))}
-    if "name" in function:
-        tool = {"name": function["name"], **tool}
-    kind = {"type": "custom"} if "type" in call else {}
-    return {**{key: call[key] for key in call if key != "function"}, **kind, "custom": tool}
 
 
 def _is_other(begun: _Call, call: Json, name: str) -> bool:

@@ -246,8 +246,7 @@ class ChatUpstream(EventUpstream):
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target)
-        has_tools = bool(body.get("tools"))
-        if has_tools:
+        if body.get("tools"):
             check_tools(body, target)
             body = write_tools(body)
         body = {**body, "model": target.upstream_model}

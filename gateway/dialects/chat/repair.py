@@ -19,7 +19,6 @@ from typing import Final
 from gateway.base.errors import UpstreamError
 from gateway.base.money import Tokens
 from gateway.dialects.chat.content import CallRepair
-from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import get_list, get_text
 from gateway.dialects.wire.kinds import squeeze
@@ -84,7 +83,7 @@ def _repair_choices(given: list[object], context: ReplyContext) -> list[object]:
         one = choice if type(choice.get("index")) is int else {**choice, "index": number}
         message = find_message(one)
         lack_messages = lack_messages and message is None
-        told = repair_message(message or {}, context, passes=True)
+        told = repair_message(message or {}, context)
         if told is not message:
             one = {**one, "message": told}
         repaired.append(repair_finish(one, context, called=bool(told.get("tool_calls"))))
@@ -141,11 +140,8 @@ _FINISHES: Final = {
 of which come through relays."""
 
 
-def repair_message(message: Json, context: ReplyContext, *, passes: bool = False) -> Json:
-    """Return the message of a reply as the schema has it; the same object if it conforms.
-
-    `passes`: it goes to a chat caller, whose flat custom tools were sent as functions.
-    """
+def repair_message(message: Json, context: ReplyContext) -> Json:
+    """Return the message of a reply as the schema has it; the same object if it conforms."""
     fixes: Json = {}
     if message.get("role") != "assistant":
         fixes["role"] = "assistant"
@@ -156,7 +152,7 @@ def repair_message(message: Json, context: ReplyContext, *, passes: bool = False
     if not calls and "function_call" in message:
         calls = list_calls(message, context)
     if calls:
-        fixed = open_calls(context, passes=passes).repair_calls(calls)
+        fixed = CallRepair(ReplyIds(context)).repair_calls(calls)
         if fixed is not calls:
             fixes["tool_calls"] = fixed
             message = without(message, {"function_call"})
@@ -165,11 +161,6 @@ def repair_message(message: Json, context: ReplyContext, *, passes: bool = False
 
 _INSTEAD: Final = ("tool_calls", "function_call", "refusal", "audio")
 """Members that replace a text: beside one of these, OpenAI's own content is null."""
-
-
-def open_calls(context: ReplyContext, *, passes: bool) -> CallRepair:
-    customs = name_customs(context.request.body, flat=True) if passes else frozenset[str]()
-    return CallRepair(ReplyIds(context), customs)
 
 
 def list_calls(message: Json, context: ReplyContext, **place: int) -> list[object]:

@@ -188,7 +188,6 @@ class ChatStream(PassingStream):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context, self._open_reader(context), DONE)
-        self._reader.repair.passes = True
         self._moves_usage = context.request.wants_usage
         self._id = ""
         self._held_usage = b""
@@ -290,7 +289,7 @@ class ChatStream(PassingStream):
         probed, key, _ = probe
         if count_choices_text(probed["choices"], "delta") != len(PROBE):
             return  # more than the text in the hole has to be counted
-        if key == "arguments" and (self._reader.repair.decodes or not says_its_call(chunk)):
+        if key == "arguments" and not says_its_call(chunk):
             return
         repair = self._reader.repair
         repaired = repair.repair(probed)

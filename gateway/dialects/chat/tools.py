@@ -1,19 +1,15 @@
 """Tools of chat callers that not every chat or messages provider takes.
 
 Editors (Cursor) declare some tools flat, as the Responses API does. They get chat's inner object. Custom
-tools become functions for messages providers, and those declared flat also for chat providers, of which few
-know custom tools. Their calls reach the caller as calls of custom tools.
+tools become functions for messages providers. Their calls reach the caller as calls of custom tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import is_not
 from typing import Final, Literal
 
-from gateway.dialects.wire.customs import INPUT_KEY, make_function
-from gateway.dialects.wire.fields import Field
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
+from gateway.dialects.wire.jsonbytes import get_list, get_object
 from gateway.dialects.wire.records import Json
 
 ToolKind = Literal["function", "custom"]
@@ -24,7 +20,7 @@ _BESIDE: Final = ("type", "cache_control")
 """Members of a tool that stand beside its object."""
 
 
-def _is_flat(tool: object) -> bool:
+def is_flat(tool: object) -> bool:
     """Return whether a tool, or a choice of one, has its name outside, without chat's inner object."""
     if type(tool) is not dict:
         return False
@@ -32,12 +28,12 @@ def _is_flat(tool: object) -> bool:
     return kind in _KINDS and kind not in tool and type(tool.get("name")) is str
 
 
-def name_customs(body: Json, *, flat: bool = False) -> frozenset[str]:
-    """Return the names of custom tools in a request, or only of those declared `flat`."""
+def name_customs(body: Json) -> frozenset[str]:
+    """Return the names of custom tools in a request."""
     named = (
         (get_object(tool, "custom") or tool).get("name")
         for tool in get_list(body, "tools")
-        if type(tool) is dict and tool.get("type") == "custom" and (not flat or _is_flat(tool))
+        if type(tool) is dict and tool.get("type") == "custom"
     )
     return frozenset(name for name in named if type(name) is str)
 
@@ -46,7 +42,7 @@ def nest_tools(body: Json) -> Json:
     """Return a request whose tools, and their choice, have chat's form; the same object if they had it."""
     tools, choice = get_list(body, "tools"), body.get("tool_choice")
     edits: Json = {}
-    if any(map(_is_flat, tools)):
+    if any(map(is_flat, tools)):
         edits["tools"] = [_nest(tool) for tool in tools]
     if type(choice) is dict and (nested := _nest_choice(choice)) is not choice:
         edits["tool_choice"] = nested
@@ -54,7 +50,7 @@ def nest_tools(body: Json) -> Json:
 
 
 def _nest(tool: Json) -> Json:
-    if not _is_flat(tool):
+    if not is_flat(tool):
         return tool
     kind, beside = tool["type"], {name: tool[name] for name in _BESIDE if name in tool}
     held = {name: tool[name] for name in tool if name not in beside}
@@ -70,10 +66,10 @@ def _nest(tool: Json) -> Json:
 def _nest_choice(choice: Json) -> Json:
     if choice.get("type") != "allowed_tools":
         return _nest(choice)
-    is_flat = "allowed_tools" not in choice
-    allowed = choice if is_flat else get_object(choice, "allowed_tools")
+    is_outside = "allowed_tools" not in choice
+    allowed = choice if is_outside else get_object(choice, "allowed_tools")
     tools = get_list(allowed, "tools")
-    if not (tools and (is_flat or any(map(_is_flat, tools)))):
+    if not (tools and (is_outside or any(map(is_flat, tools)))):
         return choice
     allowed = {name: allowed[name] for name in allowed if name != "type"}
     return {"type": "allowed_tools", "allowed_tools": {**allowed, "tools": [*map(_nest, tools)]}}
@@ -81,44 +77,10 @@ def _nest_choice(choice: Json) -> Json:
 
 def write_tools(body: Json) -> Json:
     """Return a request whose tools a chat provider takes; the same object if nothing has to change."""
-    nested, customs = nest_tools(body), name_customs(body, flat=True)
+    nested = nest_tools(body)
     given = get_list(nested, "tools")
-    if any(map(is_not, kept := [*map(_drop_null, given)], given)):
-        nested = {**nested, "tools": kept}
-    if not customs:
-        return nested
-
-    def write(one: Json, make: Callable[[Json], Json]) -> Json:
-        match one:
-            case {"type": "custom", "custom": {"name": str(name)} as held} if name in customs:
-                beside = {key: one[key] for key in one if key != "custom"}
-                return {**beside, "type": "function", "function": make(held)}
-            case _:
-                return one
-
-    def write_message(message: Json) -> Json:
-        calls = get_list(message, "tool_calls")
-        if not calls:
-            return message
-        return {**message, "tool_calls": [write(call, _make_call) for call in calls]}
-
-    made: Json = {
-        "tools": [write(tool, lambda held: make_function(Field(held))) for tool in nested["tools"]]
-    }
-    match nested.get("tool_choice"):
-        case {"type": "allowed_tools", "allowed_tools": dict(allowed)}:
-            tools = [write(tool, _name) for tool in get_list(allowed, "tools")]
-            made["tool_choice"] = {
-                "type": "allowed_tools",
-                "allowed_tools": {**allowed, "tools": tools},
-            }
-        case dict(choice):
-            made["tool_choice"] = write(choice, _name)
-        case _:
-            pass
-    if "messages" in body:
-        made["messages"] = [write_message(message) for message in body["messages"]]
-    return {**nested, **made}
+    kept = [*map(_drop_null, given)]
+    return {**nested, "tools": kept} if any(map(is_not, kept, given)) else nested
 
 
 def _drop_null(tool: Json) -> Json:
@@ -128,12 +90,3 @@ def _drop_null(tool: Json) -> Json:
             return {**tool, "function": held}
         case _:
             return tool
-
-
-def _name(held: Json) -> Json:
-    return {"name": held["name"]}
-
-
-def _make_call(held: Json) -> Json:
-    arguments = dumps_lenient({INPUT_KEY: held.get("input")}).decode()
-    return {"name": held["name"], "arguments": arguments}

@@ -3,6 +3,7 @@
 Without it such requests are refused, with the path where they belong.
 
 caller  the caller of chat that also reads bodies of the Responses API
+customs custom tools that are declared flat, over chat providers
 blocks  blocks and tools of Anthropic's Messages API, written as chat
 """
 
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 
 def _find_formats() -> Formats:
     from gateway.dialects.formats import Formats
+    from gateway.dialects.wire.records import DEMO
     from gateway.extras.editors.caller import EditorCaller
+    from gateway.extras.editors.customs import EditorUpstream
 
-    return Formats(callers={"chat": EditorCaller()})
+    upstream = EditorUpstream()
+    return Formats(callers={"chat": EditorCaller()}, upstreams={"chat": upstream, DEMO: upstream})
 
 
 EXTRA = Extra(needs=("responses",), find_formats=_find_formats)
