@@ -4,5 +4,4 @@ caller    what callers send, the errors and lists they get, and typed access to 
 upstream  how providers are asked, and JSON replies
 history   earlier turns as Anthropic takes them, and the arguments of their calls
 stream    replies and events read: their usage, the text to estimate it from, and the stream that passes
-writer    for translations: messages, their blocks and their usage written
 """
