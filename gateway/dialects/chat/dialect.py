@@ -26,12 +26,14 @@ from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, hide_bill, maybe_splice
 from gateway.dialects.wire.known import (
+    COUNTED,
     FILE_NAMES,
     MARK_NAMES,
     MAX_CHOICES,
     ORDINARY,
-    TextFields,
     add_others,
+    count_output,
+    make_fields,
 )
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.pipelines import Pipeline
@@ -89,7 +91,7 @@ class ChatCaller(Caller):
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover the larger.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
-        n, limit = FIELDS.count_output(body, body.get("n") or 1, most)
+        n, limit = count_output(body, body.get("n") or 1, most)
         request = CompletionRequest(
             body,
             body["model"],
@@ -218,7 +220,7 @@ CHECKS: Final[Mapping[str, fields.Check]] = {
     "top_p": fields.check_number(0, 1),
     "stop": _check_stop,
 }
-FIELDS: Final = TextFields(CHECKS)
+FIELDS: Final = make_fields({**COUNTED, **CHECKS})
 
 
 def has_choice(reply: Json) -> bool:

@@ -20,7 +20,15 @@ from gateway.dialects.wire.base import Caller, ListedModel, RateLimit
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
-from gateway.dialects.wire.known import FILE_NAMES, MARK_NAMES, ORDINARY, TextFields, add_others
+from gateway.dialects.wire.known import (
+    COUNTED,
+    FILE_NAMES,
+    MARK_NAMES,
+    ORDINARY,
+    add_others,
+    count_output,
+    make_fields,
+)
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import CompletionRequest, Json, Query
 
@@ -90,20 +98,17 @@ JavaScript up to version 0.3 sends it for both, and n8n for `top_k`."""
 class MessagesCaller(Caller):
     """A `Caller` of the messages API."""
 
-    __slots__ = ("_required",)
+    __slots__ = ()
 
     name = "messages"
     path = "/messages"
     marker = "anthropic-version"
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
-
-    def __init__(self, *, counting: bool = False) -> None:
-        """`counting`: callers ask for a count of tokens, for which `max_tokens` is not required."""
-        self._required = ("model", "messages", *(() if counting else ("max_tokens",)))
+    required: Sequence[str] = ("model", "messages", "max_tokens")
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, FIELDS, self._required)
-        n, most = FIELDS.count_output(body, 1, body.get("max_tokens") or 0)
+        body = fields.read_body(data, FIELDS, self.required)
+        n, most = count_output(body, 1, body.get("max_tokens") or 0)
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
         _check_messages(body["messages"], request)
@@ -291,7 +296,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "output_config": fields.check_object,
     "metadata": fields.check_object,
 }
-FIELDS: Final = TextFields(_CHECKS, ".{}")
+FIELDS: Final = make_fields({**COUNTED, **_CHECKS}, item=".{}")
 
 
 class MessagesField(Field):

@@ -73,7 +73,7 @@ COUNTED: Final[Mapping[str, Check]] = {
     # -1 is no limit to llama.cpp.
     **dict.fromkeys(_LIMITS, _check_count(-1, MAX_TOKENS_BOUND)),
 }
-"""Fields that multiply the output, which the hold covers, with their checks."""
+"""Fields of a request for text that multiply the output, which the hold covers, with their checks."""
 
 FILE_NAMES: Final = Names(("data", "file_data", "file_id", "url"))
 """Members of a file in a conversation."""
@@ -121,32 +121,24 @@ def _list_inner(rows: Collection[str]) -> Mapping[str, Names]:
     return {**_WITHIN, **dict.fromkeys(BAGS, bag), **cached}
 
 
-def make_fields(checks: Mapping[str, Check], rows: Collection[str]) -> Fields:
-    """Make the table of the fields of a service's requests; `rows`: fields that multiply the service."""
-    return Fields(checks, _READ.union(rows), _list_inner(rows))
+def make_fields(
+    checks: Mapping[str, Check], rows: Collection[str] = (), item: str = "[{}]"
+) -> Fields:
+    """Make the table of the fields of requests.
+
+    `rows`: fields that multiply a service; `item` is how errors name an item of an array.
+    """
+    return Fields(checks, _READ.union(rows), _list_inner(rows), item)
 
 
-class TextFields(Fields):
-    """The fields of a request for text."""
+def count_output(body: Json, n: int, limit: int) -> tuple[int, int | None]:
+    """Return the choices and the limit of each, as a provider may read them.
 
-    __slots__ = ("_others",)
-
-    def __init__(
-        self, checks: Mapping[str, Check], item: str = "[{}]", rows: Collection[str] = ()
-    ) -> None:
-        super().__init__({**COUNTED, **checks}, _READ.union(rows), _list_inner(rows), item)
-        self._others = COUNTED.keys() - checks.keys()
-
-    def count_output(self, body: Json, n: int, limit: int) -> tuple[int, int | None]:
-        """Return the choices and the limit of each, as a provider may read them.
-
-        `n` and `limit` are those of the dialect's own fields. If `limit` is 0 (none), no other field sets it.
-        """
-        if self._others.isdisjoint(body):
-            return n, limit or None
-        limits = [limit, *(_count(body.get(name)) or 0 for name in _LIMITS)]
-        most = max(limits) if limit and min(limits) >= 0 else None
-        return max(n, *(_count(body.get(name)) or 0 for name in _CHOICES)), most
+    `n` and `limit` are those of the dialect's own fields. If `limit` is 0 (none), no other field sets it.
+    """
+    limits = [limit, *(_count(body.get(name)) or 0 for name in _LIMITS)]
+    most = max(limits) if limit and min(limits) >= 0 else None
+    return max(n, *(_count(body.get(name)) or 0 for name in _CHOICES)), most
 
 
 _MEDIA: Final = re.compile(

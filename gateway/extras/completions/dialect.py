@@ -24,7 +24,7 @@ from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.jsonbytes import edit_model, get_list
-from gateway.dialects.wire.known import TextFields, has_files
+from gateway.dialects.wire.known import COUNTED, count_output, has_files, make_fields
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
@@ -52,7 +52,7 @@ class CompletionsCaller(Caller):
         inputs = read_inputs("prompt", body["prompt"], may_be_empty=True)
         inputs.tokens += estimate_tokens(count_text(body.get("suffix")))
         options = body.get("stream_options") or {}
-        n, limit = FIELDS.count_output(
+        n, limit = count_output(
             body, max(body.get("n") or 1, body.get("best_of") or 1), body.get("max_tokens") or 0
         )
         return CompletionRequest(
@@ -67,8 +67,9 @@ class CompletionsCaller(Caller):
         )
 
 
-FIELDS: Final = TextFields(
+FIELDS: Final = make_fields(
     {
+        **COUNTED,
         **CHECKS,
         "suffix": fields.check_string,
         "echo": fields.check_boolean,

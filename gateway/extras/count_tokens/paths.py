@@ -34,6 +34,12 @@ class CountPath:
         return next(iter(self.exchanges.values()))
 
 
+class CountCaller(MessagesCaller):
+    """A `MessagesCaller` that asks for a count of tokens."""
+
+    required = ("model", "messages")
+
+
 class CountUpstream(MessagesUpstream):
     """Counts tokens and charges nothing."""
 
@@ -42,9 +48,7 @@ class CountUpstream(MessagesUpstream):
 
 
 COUNT_MESSAGES: Final = CountPath(
-    "/messages/count_tokens",
-    {"messages": Exchange(MessagesCaller(counting=True), CountUpstream())},
-    {},
+    "/messages/count_tokens", {"messages": Exchange(CountCaller(), CountUpstream())}, {}
 )
 
 

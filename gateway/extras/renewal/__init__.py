@@ -61,11 +61,10 @@ def _find_formats() -> Formats:
 
 def _add_to_count_tokens() -> object:
     from gateway.dialects.exchanges import Exchange
-    from gateway.dialects.messages.caller import MessagesCaller
     from gateway.extras.count_tokens.paths import COUNT_MESSAGES, CountPath
     from gateway.extras.renewal.vertex import VertexCountUpstream
 
-    exchange = Exchange(MessagesCaller(counting=True), VertexCountUpstream())
+    exchange = Exchange(COUNT_MESSAGES.exchange.caller, VertexCountUpstream())
     return CountPath(COUNT_MESSAGES.path, {"vertex": exchange}, {})
 
 

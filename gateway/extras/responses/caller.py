@@ -21,7 +21,7 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.base import Caller
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.kinds import FILTERED, TOO_LONG, tell_as_openai
-from gateway.dialects.wire.known import ORDINARY, TextFields, add_others
+from gateway.dialects.wire.known import COUNTED, ORDINARY, add_others, count_output, make_fields
 from gateway.dialects.wire.records import CompletionRequest, Json
 from gateway.dialects.wire.sse import render_event
 from gateway.extras.responses.checks import check_input, refuse, refuse_true
@@ -55,7 +55,7 @@ class ResponsesCaller(Caller):
     def parse_request(self, data: bytes) -> CompletionRequest:
         checks = _REFERRING if self._refers else FIELDS
         body = fields.read_body(data, checks, ("model", "input"))
-        n, most = checks.count_output(body, 1, body.get("max_output_tokens") or 0)
+        n, most = count_output(body, 1, body.get("max_output_tokens") or 0)
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
         check_input(body["input"], request, refers=self._refers)
@@ -158,7 +158,12 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "conversation": refuse("a conversation that is kept"),
     "prompt": refuse("a prompt that is kept"),
 }
-FIELDS: Final = TextFields(_CHECKS)
-_REFERRING: Final = TextFields(
-    {**_CHECKS, "store": fields.check_boolean, "previous_response_id": fields.check_string}
+FIELDS: Final = make_fields({**COUNTED, **_CHECKS})
+_REFERRING: Final = make_fields(
+    {
+        **COUNTED,
+        **_CHECKS,
+        "store": fields.check_boolean,
+        "previous_response_id": fields.check_string,
+    }
 )
