@@ -36,16 +36,6 @@ def read_input(arguments: str) -> Json:
     return wrap_arguments(arguments if read is None else read)
 
 
-def mend_arguments(text: str) -> str:
-    """Return the text of arguments that are an object; put others into one.
-
-    vLLM and llama.cpp parse those of earlier turns, and refuse a conversation for good if they cannot.
-    """
-    return (
-        text if isinstance(read_arguments(text), dict) else orjson.dumps(read_input(text)).decode()
-    )
-
-
 def wrap_arguments(given: object) -> Json:
     """Put arguments that are no object into an object. The model wrote them, so they cannot be fixed."""
     return given if isinstance(given, dict) else {WRAPPED_KEY: given}

@@ -7,11 +7,10 @@ from typing import Final
 
 from gateway.dialects.chat.state import read_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR
-from gateway.dialects.messages.history import mend_arguments
 from gateway.dialects.translate import pivot
 from gateway.dialects.wire.fields import Field, is_link
 from gateway.dialects.wire.records import Json
-from gateway.extras.responses.history import maybe_phase, maybe_reasoning
+from gateway.extras.responses.history import maybe_phase, maybe_reasoning, mend_arguments
 
 _CACHE_MARK: Final = "prompt_cache_breakpoint"
 """The field of a part that both dialects have."""

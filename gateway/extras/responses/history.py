@@ -11,7 +11,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import orjson
+
 from gateway.base.errors import BadRequest
+from gateway.dialects.messages.history import read_arguments, read_input
 from gateway.dialects.wire.billed import ANY_TOOL, is_open, list_families, refuse
 from gateway.dialects.wire.call_ids import HistoryIds, maybe_id
 from gateway.dialects.wire.fields import Field
@@ -25,6 +28,16 @@ _MEMBER: Final = re.compile(rb'("encrypted_content"\s*:\s*")(?!")')
 """A match is always a member with a text: inside a string its quotes would be escaped."""
 SUMMARIES: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
 """Types of items that replace a whole conversation, so they cannot be left out."""
+
+
+def mend_arguments(text: str) -> str:
+    """Return the text of arguments that are an object; put others into one.
+
+    vLLM and llama.cpp parse those of earlier turns, and refuse a conversation for good if they cannot.
+    """
+    return (
+        text if isinstance(read_arguments(text), dict) else orjson.dumps(read_input(text)).decode()
+    )
 
 
 def maybe_reasoning(item: object, tag: str = "") -> Json | None:

@@ -12,7 +12,6 @@ from typing import ClassVar, Final
 
 from gateway.dialects.chat.state import add_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
-from gateway.dialects.messages.history import mend_arguments
 from gateway.dialects.translate.earlier import pair_calls, tell
 from gateway.dialects.translate.pivot import make_text, read_id, read_text
 from gateway.dialects.wire.customs import INPUT_KEY
@@ -20,7 +19,7 @@ from gateway.dialects.wire.fields import Field, dump_request
 from gateway.dialects.wire.jsonbytes import get_list, get_text
 from gateway.dialects.wire.records import Json, Target
 from gateway.extras.responses.compaction import REQUEST, TRIGGER, maybe_summary
-from gateway.extras.responses.history import SUMMARIES, refuse_summary
+from gateway.extras.responses.history import SUMMARIES, mend_arguments, refuse_summary
 from gateway.extras.responses.over_chat_parts import (
     is_sealed,
     read_spoken,
