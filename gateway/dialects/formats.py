@@ -84,16 +84,6 @@ class Formats:
         return self.compose(outer, inner, (self.callers[PIVOT], self.upstreams[PIVOT]))
 
 
-_CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": MessagesCaller()}
-"""On shared paths the first caller answers requests that have no `marker`."""
-
-_UPSTREAMS: Final[Mapping[str, EventUpstream]] = {
-    "chat": ChatUpstream(),
-    "messages": MessagesUpstream(),
-    DEMO: ChatUpstream(),
-}
-"""Keys are a provider's `dialect` in the configuration."""
-
 _TRANSLATIONS: Final[Translations] = {
     ("chat", "messages"): Translation(
         over_messages_request.translate_request,
@@ -109,5 +99,10 @@ _TRANSLATIONS: Final[Translations] = {
     ),
 }
 
-FORMATS: Final = Formats(callers=_CALLERS, upstreams=_UPSTREAMS, translations=_TRANSLATIONS)
+FORMATS: Final = Formats(
+    # On shared paths the first caller answers requests that have no `marker`.
+    callers={"chat": ChatCaller(), "messages": MessagesCaller()},
+    upstreams={"chat": ChatUpstream(), "messages": MessagesUpstream(), DEMO: ChatUpstream()},
+    translations=_TRANSLATIONS,
+)
 """The core's share."""

@@ -58,19 +58,15 @@ def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Js
         fixes["usage"] = make_chat_usage(tokens)
     # In nearly all replies the charge agrees with the report, which is then read only once.
     elif not tells(usage, tokens):
-        fixes |= _complete_usage(usage, tokens)
+        if (sums := maybe_repair_chat_usage(usage)) is not None:
+            fixes["usage"] = sums
+        elif not has_counts(usage):
+            fixes["usage"] = {**usage, **make_chat_usage(tokens)}
     given: list[object] = lifted["choices"]
     repaired = _repair_choices(given, context)
     if any(map(is_not, repaired, given)):
         fixes["choices"] = repaired
     return {**lifted, **fixes} if fixes or lifted is not reply else None
-
-
-def _complete_usage(usage: Json, tokens: Tokens) -> Json:
-    """Return the `usage` that replaces one which differs from the charge; {} if the reply keeps its own."""
-    if (sums := maybe_repair_chat_usage(usage)) is not None:
-        return {"usage": sums}
-    return {} if has_counts(usage) else {"usage": {**usage, **make_chat_usage(tokens)}}
 
 
 def _repair_choices(given: list[object], context: ReplyContext) -> list[object]:
