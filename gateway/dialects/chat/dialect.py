@@ -20,21 +20,11 @@ from gateway.dialects.chat.history import write_history
 from gateway.dialects.chat.repair import ID_PREFIX, maybe_repair_reply
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
-from gateway.dialects.wire import fields
+from gateway.dialects.wire import fields, known
 from gateway.dialects.wire.base import Caller, EventUpstream
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, hide_bill, maybe_splice
-from gateway.dialects.wire.known import (
-    COUNTED,
-    FILE_NAMES,
-    MARK_NAMES,
-    MAX_CHOICES,
-    ORDINARY,
-    add_others,
-    count_output,
-    make_fields,
-)
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.pipelines import Pipeline
 from gateway.dialects.wire.records import (
@@ -65,12 +55,12 @@ _PLAIN_MEMBERS: Final = 2
 _MESSAGE: Final = Names(
     {"audio", "content", "extra_content", "function_call", "name", "reasoning"}
     | {"reasoning_content", "reasoning_details", "refusal", "role", "tool_call_id", "tool_calls"},
-    MARK_NAMES,
+    known.MARK_NAMES,
 )
 _PART: Final = Names(
     {"audio_url", "document_url", "file", "file_id", "image_file", "image_url"}
     | {"input_audio", "text", "type", "video_url"},
-    MARK_NAMES,
+    known.MARK_NAMES,
 )
 _PART_NAMES: Final = frozenset({"cache_control", "text", "type"})
 _PICTURE_NAMES: Final = frozenset({"detail", "url"})
@@ -91,7 +81,7 @@ class ChatCaller(Caller):
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover the larger.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
-        n, limit = count_output(body, body.get("n") or 1, most)
+        n, limit = known.count_output(body, body.get("n") or 1, most)
         request = CompletionRequest(
             body,
             body["model"],
@@ -101,8 +91,8 @@ class ChatCaller(Caller):
             max_tokens=limit,
         )
         _check_messages(body["messages"], request)
-        if not ORDINARY.issuperset(body):
-            add_others(request, body, ORDINARY)
+        if not known.ORDINARY.issuperset(body):
+            known.add_others(request, body, known.ORDINARY)
         return request
 
     def read_body(self, data: bytes) -> Json:
@@ -138,7 +128,8 @@ def _check_messages(messages: object, request: CompletionRequest) -> None:
             _check_content(f"messages[{index}].content", content, request, role)
         if not _PLAIN.issuperset(message):
             _check_calls(f"messages[{index}].tool_calls", message.get("tool_calls"))
-            add_others(request, message, _PLAIN)  # such as an earlier reply's `audio` by its id
+            # Others are, for example, an earlier reply's `audio` by its id.
+            known.add_others(request, message, _PLAIN)
 
 
 def _check_calls(where: str, calls: object) -> None:
@@ -164,7 +155,7 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
             if kind not in _PART.known:
                 check_spelling(f"{where}[{index}]", part, kind)
             # Some providers read members beside the text, too.
-            add_others(request, part, _PART_NAMES)
+            known.add_others(request, part, _PART_NAMES)
         if kind in _MESSAGES_BLOCKS:
             raise _refuse_messages(f"{where}[{index}]")
         if kind not in _TEXT_PARTS:
@@ -175,7 +166,7 @@ def _add_file(where: str, kind: str, part: Json, request: CompletionRequest) -> 
     """Count the file of a part. Raises BadRequest for a file named by its id."""
     held = part.get(kind)
     file = held if isinstance(held, dict) else {"url": held}
-    FILE_NAMES.check(f"{where}.{kind}", file)
+    known.FILE_NAMES.check(f"{where}.{kind}", file)
     if part.get("file_id") is not None:
         raise fields.unsupported_file(f"{where}.file_id", "'file_data'")
     if file.get("file_id") is not None:
@@ -183,7 +174,7 @@ def _add_file(where: str, kind: str, part: Json, request: CompletionRequest) -> 
     match kind:
         case "image_url":
             request.add_url("picture", file.get("url"), where)
-            add_others(request, file, _PICTURE_NAMES)
+            known.add_others(request, file, _PICTURE_NAMES)
         case "audio_url":
             request.add_url("audio", file.get("url"), where)
         case _ if "audio" in kind:
@@ -215,12 +206,12 @@ CHECKS: Final[Mapping[str, fields.Check]] = {
     "stream_options": _check_stream_options,
     "max_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
     "max_completion_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
-    "n": fields.check_integer(1, MAX_CHOICES),
+    "n": fields.check_integer(1, known.MAX_CHOICES),
     "temperature": fields.check_number(0, 2),
     "top_p": fields.check_number(0, 1),
     "stop": _check_stop,
 }
-FIELDS: Final = make_fields({**COUNTED, **CHECKS})
+FIELDS: Final = known.make_fields({**known.COUNTED, **CHECKS})
 
 
 def has_choice(reply: Json) -> bool:

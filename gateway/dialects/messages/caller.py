@@ -15,20 +15,11 @@ import orjson
 
 from gateway.base.errors import BadRequest, GatewayError
 from gateway.base.usage import UNBOUNDED
-from gateway.dialects.wire import fields
+from gateway.dialects.wire import fields, known
 from gateway.dialects.wire.base import Caller, ListedModel, RateLimit
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
-from gateway.dialects.wire.known import (
-    COUNTED,
-    FILE_NAMES,
-    MARK_NAMES,
-    ORDINARY,
-    add_others,
-    count_output,
-    make_fields,
-)
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.records import CompletionRequest, Json, Query
 
@@ -59,14 +50,14 @@ _PLAIN_MEMBERS: Final = 2
 """Members of a message, and of a plain block of text."""
 _FILE_BLOCKS: Final = {"image": "picture", "document": "document"}
 """Kinds of files, by the type of block."""
-_MESSAGE: Final = Names(("content", "role"), MARK_NAMES)
+_MESSAGE: Final = Names(("content", "role"), known.MARK_NAMES)
 _BLOCK: Final = Names(
     {"citations", "data", "id", "input", "is_error", "name", "signature", "text", "thinking"}
     | {"tool_use_id", "type"},
     {
-        **MARK_NAMES,
-        **dict.fromkeys(("audio", "input_audio"), FILE_NAMES),
-        "source": Names({"content", "type", *FILE_NAMES.known}),
+        **known.MARK_NAMES,
+        **dict.fromkeys(("audio", "input_audio"), known.FILE_NAMES),
+        "source": Names({"content", "type", *known.FILE_NAMES.known}),
     },
 )
 _TYPED: Final = Names(("type",))
@@ -108,14 +99,14 @@ class MessagesCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, FIELDS, self.required)
-        n, most = count_output(body, 1, body.get("max_tokens") or 0)
+        n, most = known.count_output(body, 1, body.get("max_tokens") or 0)
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
         _check_messages(body["messages"], request)
         if body.get("system"):
             _check_content("system", body["system"], request)
-        if not ORDINARY.issuperset(body):
-            add_others(request, body, ORDINARY)
+        if not known.ORDINARY.issuperset(body):
+            known.add_others(request, body, known.ORDINARY)
             if body.get("thread") and get_text(get_object(body, "thread"), "type") != "create":
                 request.more_tokens = UNBOUNDED  # the provider adds the earlier messages
         return request
@@ -208,7 +199,7 @@ def _check_messages(messages: list[object], request: CompletionRequest) -> None:
             raise fields.missing(f"messages.{index}.content")
         if len(message) > _PLAIN_MEMBERS or content is None:
             _MESSAGE.check(f"messages.{index}", message)
-            add_others(request, message)
+            known.add_others(request, message)
         if content is not None and type(content) is not str:
             _check_content(f"messages.{index}.content", content, request)
 
@@ -224,7 +215,7 @@ def _check_content(where: str, content: object, request: CompletionRequest) -> N
             raise fields.refuse_part(f"{where}.{index}", block)
         if kind != "text" or len(block) > _PLAIN_MEMBERS:
             _BLOCK.check(f"{where}.{index}", block, ".{}")
-            add_others(request, block, _OWN.get(kind, ()))
+            known.add_others(request, block, _OWN.get(kind, ()))
         if kind not in _TEXT_BLOCKS:
             _add_block(f"{where}.{index}", kind, block, request)
         elif "content" in block:
@@ -236,7 +227,7 @@ def _check_inner(where: str, kind: str, inner: object, request: CompletionReques
     if kind != "tool_result":
         _TYPED.check(where, inner, ".{}")
         while type(inner) is dict and (named := get_text(inner, "type")) not in _FILE_BLOCKS:
-            add_others(request, inner, _OWN.get(named, ()))
+            known.add_others(request, inner, _OWN.get(named, ()))
             inner, where = inner.get("content"), f"{where}.content"  # what a tool fetched
         items = inner if isinstance(inner, list) else [inner]
         inner = [one for one in items if isinstance(one, dict) and "type" in one]
@@ -271,7 +262,7 @@ def _add_file(where: str, kind: str, source: Any, request: CompletionRequest) ->
             pass  # text like any other
         case _:
             request.add_file(_FILE_BLOCKS[kind], None, where)
-    add_others(request, source)
+    known.add_others(request, source)
 
 
 def _refuse_file(name: str) -> BadRequest:
@@ -296,7 +287,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "output_config": fields.check_object,
     "metadata": fields.check_object,
 }
-FIELDS: Final = make_fields({**COUNTED, **_CHECKS}, item=".{}")
+FIELDS: Final = known.make_fields({**known.COUNTED, **_CHECKS}, item=".{}")
 
 
 class MessagesField(Field):

@@ -173,8 +173,12 @@ class MessagesStream(PassingStream):
 
     def _edit_event(self, block: bytes, body: Json) -> bytes:
         match body:
-            case {"type": "message_start", "message": dict(message)}:
-                block = self._edit_start(block, body, message)
+            case {"type": "message_start", "message": dict(message)}:  # it names the model
+                ours = self._context.request.model
+                model = message.get("model", ours)
+                wanted = {**body, "message": {**message, "model": ours}}
+                named = type(model) is str and maybe_replace(block, "model", model, ours, wanted)
+                block = named or render_event(wanted)
             case {"type": "content_block_start", "content_block": dict(started)}:
                 if started.get("input") != {}:  # which its deltas fill
                     self._passed_bytes += count_block_text(started)
@@ -189,14 +193,6 @@ class MessagesStream(PassingStream):
                 pass
         self._begun = True
         return block
-
-    def _edit_start(self, block: bytes, body: Json, message: Json) -> bytes:
-        """Name the caller's model."""
-        ours = self._context.request.model
-        model = message.get("model", ours)
-        wanted = {**body, "message": {**message, "model": ours}}
-        out = maybe_replace(block, "model", model, ours, wanted) if type(model) is str else None
-        return out or render_event(wanted)
 
 
 _NO_REGION: Final = "not_available"

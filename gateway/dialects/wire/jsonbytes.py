@@ -12,14 +12,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.base.usage import count_text
-from gateway.dialects.wire.bounds import (
-    MAX_ELEMENTS,
-    STEP_BYTES,
-    budget_of_context,
-    count_bytes,
-    cut_strings,
-    spend_elements,
-)
+from gateway.dialects.wire import bounds
 
 _ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
 STRING: Final = rb'[^"\\\x00-\x1f]*+(?:' + _ESCAPE + rb'[^"\\\x00-\x1f]*+)*+'
@@ -44,15 +37,16 @@ def maybe_loads(data: bytes) -> Any:
 
     None for invalid JSON and nesting beyond `MAX_DEPTH`. Raises as `spend_elements`.
     """
-    if len(data) > MAX_ELEMENTS or budget_of_context.get() is not None:
-        spend_elements(data)  # shorter data cannot exceed a limit: each value takes at least a byte
+    if len(data) > bounds.MAX_ELEMENTS or bounds.budget_of_context.get() is not None:
+        # Shorter data cannot exceed a limit: each value takes at least a byte.
+        bounds.spend_elements(data)
     # Counting brackets is cheap, and a text with fewer, or of fewer bytes, cannot nest that deep.
     if len(data) <= 2 * MAX_DEPTH:
         levels = 0
-    elif len(data) <= STEP_BYTES:
+    elif len(data) <= bounds.STEP_BYTES:
         levels = data.count(b"[") + data.count(b"{")
     else:
-        levels = sum(count_bytes(data, opening, MAX_DEPTH) for opening in (b"[", b"{"))
+        levels = sum(bounds.count_bytes(data, opening, MAX_DEPTH) for opening in (b"[", b"{"))
     if levels > MAX_DEPTH and _is_too_deep(data):
         return None
     try:
@@ -69,7 +63,7 @@ def maybe_loads(data: bytes) -> Any:
 def _is_too_deep(data: bytes) -> bool:
     """Return whether brackets nest beyond `MAX_DEPTH`."""
     depth = 0
-    for _, rest in cut_strings(data):
+    for _, rest in bounds.cut_strings(data):
         steps = map(_LEVELS.__getitem__, rest.translate(None, _NO_BRACKETS))
         depths = list(accumulate(steps, initial=depth))
         if max(depths) > MAX_DEPTH:
