@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from gateway.base.usage import count_text
 from gateway.dialects.chat.tools import ARGUMENTS
-from gateway.dialects.wire.call_ids import HistoryIds, ReplyIds, maybe_id
+from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     get_list,
@@ -281,32 +281,3 @@ def _repair_text(call: Json, *, complete: bool = False) -> Json:
 
 def differ(fixed: list[object], calls: list[object]) -> bool:
     return len(fixed) != len(calls) or any(map(is_not, fixed, calls))
-
-
-def write_ids(message: Json, ids: HistoryIds) -> Json:
-    """Write the ids of a message's calls or, in a result, the id of its call."""
-    if message.get("role") == "tool":
-        if (identity := maybe_id(message, "tool_call_id")) is None:
-            return message
-        written = ids.write_result(identity)
-        return message if written == identity else {**message, "tool_call_id": written}
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        if message.get("role") != "assistant":
-            ids.answered = True
-        return message
-    edited = [_write_call(call, ids) if isinstance(call, dict) else call for call in calls]
-    return {**message, "tool_calls": edited} if any(map(is_not, edited, calls)) else message
-
-
-def _write_call(call: Json, ids: HistoryIds) -> Json:
-    if (identity := maybe_id(call, "id")) is None:
-        return call
-    written = ids.write_call(identity)
-    edited = call if written == identity else {**call, "id": written}
-    for key in ARGUMENTS:
-        tool = call.get(key)
-        name = tool.get("name") if isinstance(tool, dict) else None
-        if isinstance(tool, dict) and isinstance(name, str) and ids.write_name(name) != name:
-            edited = {**edited, key: {**tool, "name": ids.write_name(name)}}
-    return edited

@@ -9,9 +9,10 @@ from __future__ import annotations
 from operator import is_not
 from typing import Final
 
-from gateway.dialects.chat.content import read_reasoning, write_ids
+from gateway.dialects.chat.content import read_reasoning
 from gateway.dialects.chat.state import STATE, State, get_state, merge_details, open_state
-from gateway.dialects.wire.call_ids import SHAPES, HistoryIds
+from gateway.dialects.chat.tools import ARGUMENTS
+from gateway.dialects.wire.call_ids import SHAPES, HistoryIds, maybe_id
 from gateway.dialects.wire.jsonbytes import get_list, get_object
 from gateway.dialects.wire.records import Json, Target
 
@@ -54,7 +55,7 @@ def write_history(messages: list[Json], target: Target, tools: object) -> list[J
             ids = HistoryIds(target.provider_tag, tools, SHAPES[target.history])
         opened = open_state(one, target.provider_tag)
         shown = _write(opened, target, wants_reasoning=wants_reasoning)
-        written.append(write_ids(shown, ids))
+        written.append(_write_ids(shown, ids))
     return written
 
 
@@ -166,3 +167,32 @@ def _write_calls(calls: list[object], states: list[Json], target: Target) -> lis
                 edited["extra_content"] = {**extra, "google": signed}
         written.append({**call, **edited} if edited else call)
     return written
+
+
+def _write_ids(message: Json, ids: HistoryIds) -> Json:
+    """Write the ids of a message's calls or, in a result, the id of its call."""
+    if message.get("role") == "tool":
+        if (identity := maybe_id(message, "tool_call_id")) is None:
+            return message
+        written = ids.write_result(identity)
+        return message if written == identity else {**message, "tool_call_id": written}
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        if message.get("role") != "assistant":
+            ids.answered = True
+        return message
+    edited = [_write_call_id(call, ids) if isinstance(call, dict) else call for call in calls]
+    return {**message, "tool_calls": edited} if any(map(is_not, edited, calls)) else message
+
+
+def _write_call_id(call: Json, ids: HistoryIds) -> Json:
+    if (identity := maybe_id(call, "id")) is None:
+        return call
+    written = ids.write_call(identity)
+    edited = call if written == identity else {**call, "id": written}
+    for key in ARGUMENTS:
+        tool = call.get(key)
+        name = tool.get("name") if isinstance(tool, dict) else None
+        if isinstance(tool, dict) and isinstance(name, str) and ids.write_name(name) != name:
+            edited = {**edited, key: {**tool, "name": ids.write_name(name)}}
+    return edited
