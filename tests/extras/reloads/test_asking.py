@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from gateway.admin.fields import name_process
-from gateway.base.times import unix_ms
+from gateway.base.times import HOUR_MS, unix_ms
 from gateway.config.records import Reload
 from gateway.extras.reloads import asking
 from gateway.ledger.opening import open_books
@@ -36,9 +36,9 @@ def path(tmp_path: Path) -> Path:
 @each_row(
     ("later_ms", "ok", "words", "found"),
     [
-        (1000, True, "done", "done; a restart is needed for: server.port"),
-        (1000, False, "a typo", "a typo"),
-        (1000, False, "no file /\udcff", "no file /\\udcff"),
+        (HOUR_MS, True, "done", "done; a restart is needed for: server.port"),
+        (HOUR_MS, False, "a typo", "a typo"),
+        (HOUR_MS, False, "no file /\udcff", "no file /\\udcff"),
         (-1, True, "done", None),  # it began before, and may have read the file as it was
         (None, True, "", None),
     ],
@@ -62,7 +62,7 @@ def test_a_process_answers_what_it_is_asked(
 
 def test_the_answer_is_that_of_the_process_that_was_asked(path: Path) -> None:
     """Another one that serves from the same ledger answers, too, and later."""
-    now_ms = unix_ms() + 1000
+    now_ms = unix_ms() + HOUR_MS
     with open_books(path) as books:
 
         def send(pid: int, number: int) -> None:
