@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from gateway.base.process import ExitCode
 from gateway.extras.reloads import asking
-from tests.support.cli import Cli, make_cli
+from tests.support.cli import Cli
 from tests.support.stand_in import SHOWN, URL, stand_in
 
 
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return make_cli(tmp_path, capsys)
-
-
 def test_a_reload_asks_the_process_that_serves(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its answer decides the exit code; the file itself may be broken here."""
+    """The file itself may be broken here. `reloaded/` has what comes of each answer."""
     cli.done("account", "add", "alice")
     cli.config.write_text("[models.x")
-    assert cli.run("reload").code == ExitCode.UNAVAILABLE
     monkeypatch.setattr("gateway.extras.reloads.verbs.find_server", lambda _: 7)
-    answers = {
-        asking.Answer(0, True, "models: 1 added (x)"): (ExitCode.OK, "models: 1 added (x)\n"),
-        asking.Answer(0, False, "a typo"): (ExitCode.CONFIG, "Refused, nothing changed: a typo\n"),
-    }
-    for answer, (code, said) in answers.items():
-        monkeypatch.setattr(asking, "ask", lambda _, pid: answer if pid == 7 else None)  # noqa: B023
-        ran = cli.run("reload", "--json")
-        assert (ran.code, ran.err) == (code, said)
-        at = "1970-01-01T00:00:00.000Z"
-        assert ran.json == {"ok": answer.ok, "at": at, "words": answer.words}
+    answer = asking.Answer(0, False, "a typo")
+    monkeypatch.setattr(asking, "ask", lambda _, pid: answer if pid == 7 else None)
+    told = {"ok": False, "at": "1970-01-01T00:00:00.000Z", "words": "a typo"}
+    assert cli.run("reload", "--json").json == told
     monkeypatch.setattr(asking, "ask", lambda *_: None)
     ran = cli.run("reload", "--json")
     assert (ran.code, ran.out) == (ExitCode.UNAVAILABLE, "")
