@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from gateway.config.records import Provider
 from gateway.extras.summary.model_list import USABLE, Finding, look_at
-from tests.support.process import free_port
 from tests.support.records import make_provider
 from tests.support.rows import each_row
 
@@ -27,11 +27,11 @@ HTML: Final = "<!doctype html><title>Welcome</title>"
 class Vendor:
     """A server with replies by path; everything else is a 404 in JSON."""
 
-    port: int
     replies: Mapping[str, tuple[int, Any]]
+    url: str = ""
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
-    async def answer(self, http: web.Request) -> web.Response:
+    async def answer(self, http: web.BaseRequest) -> web.Response:
         self.asked.append((f"{http.method} {http.path_qs}", dict(http.headers)))
         status, body = self.replies.get(http.path, (404, {"error": {"code": "unknown_url"}}))
         if isinstance(body, str):
@@ -39,21 +39,16 @@ class Vendor:
         return web.json_response(body, status=status)
 
     async def look(self, path: str = "/v1", **changes: Any) -> Finding:
-        facts = {"api_keys": (KEY,), "base_url": f"http://127.0.0.1:{self.port}{path}", **changes}
+        facts = {"api_keys": (KEY,), "base_url": f"{self.url}{path}", **changes}
         return await look_at(make_provider(**facts), ["small", "large"])
 
 
 @asynccontextmanager
 async def serve(replies: Mapping[str, tuple[int, Any]]) -> AsyncIterator[Vendor]:
-    app, vendor = web.Application(), Vendor(free_port(), replies)
-    app.router.add_route("*", "/{rest:.*}", vendor.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", vendor.port).start()
+    vendor = Vendor(replies)
+    async with RawTestServer(vendor.answer) as server:
+        vendor.url = str(server.make_url("")).rstrip("/")
         yield vendor
-    finally:
-        await runner.cleanup()
 
 
 @each_row(

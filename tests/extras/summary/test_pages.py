@@ -18,14 +18,9 @@ from gateway.extras.summary.pages import (
 )
 from tests import ROOT
 from tests.cli.test_check import CONFIG
-from tests.support.cli import Cli, make_cli
+from tests.support.cli import Cli
 from tests.support.settings import MODEL, openai
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return make_cli(tmp_path, capsys)
 
 
 def test_a_provider_of_the_shipped_configuration_is_off(cli: Cli) -> None:

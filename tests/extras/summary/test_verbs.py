@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from tests.support.cli import Cli, make_cli
+from tests.support.cli import Cli
 from tests.support.process import free_port
 
 LIVE = """
@@ -37,23 +35,13 @@ price = "free"
 """
 
 
-class Lister(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        assert self.path == "/v1/models"
-        body = b'{"data": [{"id": "small"}]}'
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
 @contextmanager
-def serve_list() -> Iterator[int]:
-    with HTTPServer(("127.0.0.1", 0), Lister) as server:
+def serve_list(folder: Path) -> Iterator[int]:
+    """Serve the file of a folder that has the path of the list."""
+    (folder / "v1").mkdir()
+    (folder / "v1/models").write_text('{"data": [{"id": "small"}]}', encoding="utf-8")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -63,13 +51,8 @@ def serve_list() -> Iterator[int]:
             thread.join()
 
 
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return make_cli(tmp_path, capsys)
-
-
-def test_providers_are_asked_only_when_told(cli: Cli) -> None:
-    with serve_list() as port:
+def test_providers_are_asked_only_when_told(cli: Cli, tmp_path: Path) -> None:
+    with serve_list(tmp_path) as port:
         cli.config.write_text(LIVE.format(good=port, bad=free_port()), encoding="utf-8")
         assert "live" not in cli.done("check", "--json").json
         answer = cli.run("check", "--live")
