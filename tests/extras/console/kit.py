@@ -40,14 +40,6 @@ class Console(Served):
         """Send a POST; `key` is the Idempotency-Key."""
         return await self.ask("POST", path, body, as_=as_, **more)
 
-    async def patch(
-        self, path: str, body: object, *, as_: str | None = HOLDER, **more: Any
-    ) -> Reply:
-        return await self.ask("PATCH", path, body, as_=as_, **more)
-
-    async def delete(self, path: str, *, as_: str | None = HOLDER, **more: Any) -> Reply:
-        return await self.ask("DELETE", path, as_=as_, **more)
-
     async def ask(
         self,
         method: str,

@@ -20,8 +20,6 @@ from tests.support.served import HOLDER, OPERATOR, Reply
 PASSWORD: Final = "correct horse battery"
 SET_HASH: Final = "UPDATE passwords SET hash = ? WHERE account_id = 1"
 SESSION: Final = f"{API}/session"
-PUBLIC: Final = 'public_url = "https://llm.example.com"'
-LINUX: Final = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:147.0) Gecko Firefox/147.0"}
 
 
 def _hash_password(log2_n: int) -> str:
@@ -46,11 +44,6 @@ async def sign_in(
 ) -> Reply:
     body = {"name": name, "password": password}
     return await console.post(SESSION, body, as_=None, headers=headers)
-
-
-async def sign_in_by_link(console: Console, name: str = HOLDER, **headers: str) -> Reply:
-    body = {"token": console.make_link_token(name)}
-    return await console.post(f"{SESSION}/link", body, as_=None, headers={**LINUX, **headers})
 
 
 def read_set_cookie(reply: Reply) -> Morsel[str]:

@@ -216,7 +216,7 @@ async def test_a_holder_cannot_fill_the_disk_with_changes(
             key = (await console.post(f"{API}/keys", {}, as_=name)).json["key"]["id"]
             path = f"{API}/keys/{key}"
             for number, status in enumerate(statuses):
-                reply = await console.patch(path, {"name": f"n{number}"}, as_=name)
+                reply = await console.ask("PATCH", path, {"name": f"n{number}"}, as_=name)
                 assert reply.status == status
                 if status == 429:
                     assert reply.refusal == (429, "too_many_tries", None)

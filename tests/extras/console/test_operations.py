@@ -63,12 +63,6 @@ async def get(console: Console, path: str) -> Any:
     return reply.json
 
 
-async def add_key(console: Console) -> str:
-    reply = await console.post(f"{API}/keys", {})
-    secret: str = reply.json["secret"]
-    return secret
-
-
 async def fail(console: Console, secret: str) -> str:
     """Send a request to an unreachable provider and return its id."""
     reply = await console.complete(secret, model="literal/broken")
@@ -100,7 +94,7 @@ async def read_providers(console: Console) -> dict[str, Any]:
 
 async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) -> None:
     """And rests from the fifth failure on; a probe is told only while it is in flight."""
-    secret = await add_key(console)
+    secret = await console.add_key()
     assert (await console.complete(secret)).status == 200
     failed = [await fail(console, secret) for _ in range(3)]
     await wait_counted(console, calls=4)
@@ -136,7 +130,7 @@ async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) 
 
 
 async def test_refusals_are_shown_to_operators_and_to_their_holder(console: Console) -> None:
-    secrets = [await add_key(console) for _ in range(2)]
+    secrets = [await console.add_key() for _ in range(2)]
     replies = [await console.complete(secret, model="no/such") for secret in secrets]
     ids = [one.headers["x-request-id"] for one in replies]
     await console.complete("sk-ru-" + "x" * 32)
@@ -177,7 +171,7 @@ async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> N
     for now_ms in (1, 3_600_000, 7_200_000):
         console.gateway.missing_usages.note("vendor", MODEL, now_ms)
     console.gateway.missing_usages.note("demo", MODEL, 7_200_001)
-    await add_key(console)
+    await console.add_key()
     with console.open_books() as books:
         books.back_up(tmp_path / "copy.db")
         key_id = books.keys.read_all(HOLDER)[0].id
@@ -205,7 +199,7 @@ async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> N
 async def test_what_needs_doing_is_told_the_most_urgent_first(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret, gateway = await add_key(console), console.gateway
+    secret, gateway = await console.add_key(), console.gateway
     for _ in range(3):
         await fail(console, secret)
     await wait_counted(console, calls=3)
@@ -333,7 +327,7 @@ async def test_operators_see_the_gateways(tmp_path: Path, postgres_url: str) -> 
 
 async def test_audits_run_one_at_a_time_and_beside_all_else(console: Console) -> None:
     """An audit that waits for the database delays neither the console nor callers."""
-    models = {"Authorization": f"Bearer {await add_key(console)}"}
+    models = {"Authorization": f"Bearer {await console.add_key()}"}
     await console.sign_in(OPERATOR)
     replies: asyncio.Queue[Reply] = asyncio.Queue()
 
@@ -360,7 +354,7 @@ async def test_audits_run_one_at_a_time_and_beside_all_else(console: Console) ->
 
 async def test_no_reply_tells_a_key_or_a_hash(console: Console) -> None:
     """No reply to an operator contains a secret, after all actions that leave traces."""
-    secret = await add_key(console)
+    secret = await console.add_key()
     await fail(console, secret)
     link = await console.post(f"{API}/accounts/1/signin-link", as_=OPERATOR)
     token = link.json["url"].partition("=")[2]
@@ -392,7 +386,7 @@ async def test_no_reply_tells_a_key_or_a_hash(console: Console) -> None:
 
 async def test_latencies_are_told_by_provider_account_and_day(console: Console) -> None:
     """Only complete replies count: a failure has no time."""
-    secret = await add_key(console)
+    secret = await console.add_key()
     for _ in range(2):
         assert (await console.complete(secret)).status == 200
     await fail(console, secret)

@@ -28,7 +28,6 @@ from tests.extras.console.session import (
     read_set_cookie,
     seed_passwords,
     sign_in,
-    sign_in_by_link,
     use,
 )
 from tests.extras.signins.visits import LOG2_N, P
@@ -91,27 +90,6 @@ async def test_what_cannot_be_is_refused_without_work(
     reply = await console.post(SESSION, body, as_=None)
     assert hashed == []
     assert (reply.status, reply.error.get("field")) == (status, field)
-
-
-# ---- it is slow ----------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-async def test_the_sixth_try_waits_and_a_link_does_not(console: Console) -> None:
-    """Known and unknown names are throttled alike, and nobody can lock out the owner."""
-    console.execute(SET_HASH, OUTDATED)
-    for name in (HOLDER, "nobody"):
-        replies = await asyncio.gather(*(sign_in(console, name, "wrong") for _ in range(7)))
-        assert sorted(one.status for one in replies) == [401] * 5 + [429] * 2
-        for refused in (one for one in replies if one.status == 429):
-            assert refused.refusal == (429, "too_many_tries", None)
-            assert refused.error["retry_after_seconds"] == 1
-            assert refused.headers["Retry-After"] == "1"
-    assert (await sign_in_by_link(console)).status == 200
-    assert (await sign_in(console, OPERATOR)).status == 200
-    await asyncio.sleep(1)  # the shortest delay, on the real clock
-    for password, status in ((PASSWORD, 200), ("wrong", 401), (PASSWORD, 200)):
-        assert (await sign_in(console, HOLDER, password)).status == status
 
 
 # ---- it leaves traces ----------------------------------------------------------------------------

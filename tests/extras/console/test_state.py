@@ -8,14 +8,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 
 from gateway.base.turns import spawn
 from gateway.extras.console.errors import explain
-from gateway.extras.console.routes import Answer, find_local
+from gateway.extras.console.routes import Answer
 from gateway.extras.console.state import (
     LOCK_WAIT_MS,
     MIN_LOCK_WAIT_MS,
@@ -108,12 +106,6 @@ def test_a_holder_may_make_600_changes_an_hour(tmp_path: Path) -> None:
     waits = [changes.take(1) for _ in range(601)]
     assert waits[:600] == [0] * 600
     assert 0 < waits[600] <= 3600
-
-
-def test_a_unix_socket_has_no_port() -> None:
-    for name, local in ((("192.0.2.1", 8080), ("192.0.2.1", 8080)), ("/run/x.sock", None)):
-        transport = Mock(get_extra_info=Mock(side_effect={"sockname": name}.get))
-        assert find_local(make_mocked_request("GET", "/", transport=transport)) == local
 
 
 def test_an_error_of_our_own_is_told_without_its_words() -> None:

@@ -219,9 +219,9 @@ async def wait_for_title(page: Page, title: str) -> None:
     await page.locator("main h1", has_text=re.compile(f"^{re.escape(title)}$")).wait_for()
 
 
-async def open_call(page: Page, path: str = "activity") -> str:
-    """Follow the link to the latest call of a list; return its request id."""
-    await go(page, path)
+async def open_call(page: Page) -> str:
+    """Follow the link to the latest call; return its request id."""
+    await go(page, "activity")
     link = page.locator("tbody a.mono").first
     request_id = await link.inner_text()
     await link.click()

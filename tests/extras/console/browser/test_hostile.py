@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from playwright.async_api import Page
 
 from gateway.admin import keys
@@ -167,14 +168,8 @@ async def serve_other_site() -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_get("/", show)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    listener = web.TCPSite(runner, "127.0.0.1", 0)
-    await listener.start()
-    try:
-        yield f"http://localhost:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    async with TestServer(app) as server:
+        yield f"http://localhost:{server.port}/"
 
 
 async def test_other_sites_change_nothing(site: Site, console: Console) -> None:
