@@ -11,16 +11,6 @@ import pytest
 
 from gateway.extras.signins.hasher import AT_ONCE, MAX_PENDING, Busy, PasswordHasher
 
-PASSWORD = "correct horse battery"
-
-
-async def test_the_hasher_knows_passwords_and_nobodys() -> None:
-    hasher = PasswordHasher()
-    stored = await hasher.hash(PASSWORD)
-    assert await hasher.verify(PASSWORD, stored)
-    assert not await hasher.verify("another", stored)
-    assert not await hasher.verify(PASSWORD, None)
-
 
 async def test_two_at_once_and_a_queue_that_ends() -> None:
     """Cancelled requests still count until their hash is done, as it still uses memory."""

@@ -82,19 +82,6 @@ def test_other_parameters_are_understood_and_renewed() -> None:
     assert make_nobodys_hash() != make_nobodys_hash()
 
 
-@pytest.mark.usefixtures("cheap_passwords")
-def test_a_password_is_kept_as_a_hash(books: Books, path: Path) -> None:
-    assert signin.set_password(books, NAME, "correct horse") == 0
-    stored = PeopleBook(books).find_password(NAME)
-    assert stored is not None
-    assert verify_password("correct horse", stored.hash)
-    assert PeopleBook(books).find_password(OPERATOR) is None
-    assert PeopleBook(books).find_password("nobody") is None
-    assert read_events(path) == [("cli", "account.password", NAME, "ended 0 sessions")]
-    with pytest.raises(NotFound):
-        signin.set_password(books, "nobody", "correct horse")
-
-
 @each_row(
     ("password", "text"),
     [
@@ -122,14 +109,6 @@ def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
 
 
 # ---- links ---------------------------------------------------------------------------------------
-
-
-@each_row("token", ["", "gwl_", "gwl_" + "A" * 43, "x" * 10_000, "\udc80", "'--"])
-def test_no_other_token_opens_anything(books: Books, token: str) -> None:
-    signin.make_signin_link(books, NAME)
-    _, opening = signin.prepare_session(*VISITOR)
-    assert signin.open_session_by_link(books, token, opening) is None
-    assert signin.find_session(books, token) is None
 
 
 def test_a_link_is_no_session_and_no_token_is_kept_or_shown(books: Books, path: Path) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.verbs import VERBS, find_words, load_verbs
-from gateway.extras.signins import verbs
 from gateway.extras.signins.passwords import verify_password
 from gateway.extras.signins.people import PeopleBook
 from gateway.extras.signins.sessions import SignInBook
@@ -17,13 +15,6 @@ from tests.admin.visits import NAME
 from tests.extras.signins.visits import open_by_link, set_up_totp
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
-
-
-def test_these_verbs_and_no_others_exist() -> None:
-    load_verbs(find_words())
-    own = {path for path, one in VERBS.items() if one.run.__module__ == verbs.__name__}
-    words = "passwd", "signin-link", "signin-remove", "signins", "remove-totp", "end-sessions"
-    assert own == {f"account {word}" for word in words}
 
 
 @pytest.fixture
