@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from itertools import permutations, product
+from itertools import product
 from types import SimpleNamespace
 from typing import Final
 
@@ -44,7 +44,6 @@ from tests.support.served import OPERATOR
 COMPLETED: Final = "checkout.session.completed"
 EXAMPLES: Final = 300 if ALL_EXAMPLES else 100
 ODD: Final = ("a%0d%0aodd:%20b", "%00%ff", "%ed%a0%80", "%")
-SUCCEEDED: Final = "checkout.session.async_payment_succeeded"
 
 
 async def test_what_is_not_signed_is_not_read(shop: Shop) -> None:
@@ -79,19 +78,6 @@ async def test_what_is_not_signed_is_not_read(shop: Shop) -> None:
     headers = {"Stripe-Signature": sign(body, age_seconds=290), "Origin": "https://evil.example"}
     assert (await shop.console.post(PATH, body, as_=None, headers=headers)).status == 200
     assert shop.added_nano() == 10 * NANO
-
-
-async def test_a_late_payment_counts_once_in_whatever_order_it_is_told(shop: Shop) -> None:
-    """A page is completed, and may expire, before its payment comes, which takes days."""
-    unpaid = {"payment_status": "unpaid", "payment_intent": None}
-    ended = unpaid | {"status": "expired"}
-    told = {COMPLETED: unpaid, "checkout.session.expired": ended, SUCCEEDED: {}}
-    for number, kinds in enumerate(permutations(told), 1):
-        session = shop.stripe.pay((await shop.open_page())["id"])
-        for kind in (*kinds, *kinds):
-            assert (await tell(shop.console, kind, session | told[kind])).status == 200
-        assert {order.state for order in shop.read_orders()} == {"paid"}, kinds
-        assert shop.added_nano() == number * 10 * NANO, kinds
 
 
 async def test_too_many_at_once_come_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

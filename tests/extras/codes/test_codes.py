@@ -14,7 +14,7 @@ from gateway.extras.codes import book
 from gateway.extras.signins import typed
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.books import Books
-from tests.admin.visits import NAME, Clock, read, read_kept
+from tests.admin.visits import Clock, read, read_kept
 from tests.support.extras import need_extra
 
 NOW_MS: Final = Clock().now_ms
@@ -24,11 +24,6 @@ CODE: Final = re.compile(r"[2-9A-HJ-NP-Z]{4}(-[2-9A-HJ-NP-Z]{4}){3}")
 def test_a_code_is_worth_no_more_than_an_amount_may_be(books: Books) -> None:
     with pytest.raises(Refused, match="beyond a thousand million"):
         book.make_codes(books, 10**18 + 1, 1)
-
-
-def make_one(books: Books, expires_ms: int | None = None) -> str:
-    (code,) = book.make_codes(books, 5 * NANO, 1, expires_ms=expires_ms).codes
-    return code
 
 
 def test_a_code_has_80_bits_in_symbols_that_cannot_be_misread(books: Books) -> None:
@@ -51,12 +46,6 @@ def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path
         assert code.encode() not in kept
         assert code.replace("-", "").encode() not in kept
         assert code not in repr(made)
-
-
-def test_a_code_works_until_the_millisecond_it_expires(books: Books, clock: Clock) -> None:
-    code = make_one(books, NOW_MS + 10)
-    clock.now_ms += 9
-    assert book.redeem(books, NAME, code).amount_nano == 5 * NANO
 
 
 @need_extra("finder")
