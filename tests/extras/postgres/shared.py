@@ -16,16 +16,12 @@ from gateway.base.times import unix_ms
 from gateway.extras.postgres.schema import SILENCE_SECONDS
 from gateway.extras.postgres.serving import open_postgres
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Key, Settlement
-from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
 from tests.extras.postgres.fleet import WRONG_SUMS
 from tests.ledger.contract import kit
-
-NO_KEY_TERMS = KeyTerms()
-NO_TERMS = Terms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +64,19 @@ class Shared:
         ((balance_nano,),) = self.query("SELECT balance_nano FROM accounts WHERE name = 'a'")
         return int(balance_nano)
 
-    def assert_sound(self, *, pending: int = 0) -> None:
+    def assert_sound(self) -> None:
         """Prove the books by the audit, and the holds."""
         assert self.query(WRONG_SUMS) == []
         with self.open_books() as books:
             report = books.audit()
-        assert report.problems == ()
-        assert report.pending == pending
+        assert (report.problems, report.pending) == ((), 0)
 
 
-def make_shared(
-    url: str,
-    *,
-    credit_nano: int = 10**12,
-    terms: KeyTerms = NO_KEY_TERMS,
-    account: Terms = NO_TERMS,
-) -> Shared:
+def make_shared(url: str, *, credit_nano: int = 10**12) -> Shared:
     """Make the ledger with the account `a` and its key."""
     with open_books(DatabaseUrl(url), create=True) as books:
-        books.accounts.create("a", credit_nano=credit_nano, terms=account)
-        new = keys.add_key(books, "a", terms)
+        books.accounts.create("a", credit_nano=credit_nano)
+        new = keys.add_key(books, "a")
     return Shared(url, ids.digest(new.secret))
 
 
