@@ -98,12 +98,6 @@ def test_a_mode_that_forbids_it_is_said(folder: Path) -> None:
     )
 
 
-def test_a_missing_folder_is_said(tmp_path: Path) -> None:
-    assert find_obstacle(tmp_path / "a" / "b" / "c", os.R_OK) == (
-        f"the folder {tmp_path}/a does not exist; type `mkdir -p {tmp_path}/a/b`"
-    )
-
-
 def test_a_path_that_leads_nowhere_is_said(tmp_path: Path) -> None:
     long, circle = "x" * 300, tmp_path / "circle"
     circle.symlink_to(circle)

@@ -41,14 +41,14 @@ LARGE: Final = bytes(range(251)) * 3500
 TEXT: Final = {"text": "Grüße 🎉", "usage": {"type": "duration", "seconds": 9}}
 
 
-def headers(stage: Stage, content_type: str = "") -> dict[str, str]:
-    kind = content_type or f"multipart/form-data; boundary={BOUNDARY}"
+def headers(stage: Stage) -> dict[str, str]:
+    kind = f"multipart/form-data; boundary={BOUNDARY}"
     return {"Authorization": f"Bearer {stage.key}", "Content-Type": kind}
 
 
-async def transcribe(stage: Stage, body: bytes, content_type: str = "") -> Reply:
+async def transcribe(stage: Stage, body: bytes) -> Reply:
     async with connect(stage.gateway.port, forbidden=[stage.secret.encode()]) as call:
-        await call.send(request("POST", PATH, headers(stage, content_type), body))
+        await call.send(request("POST", PATH, headers(stage), body))
         return await call.read_all()
 
 

@@ -11,8 +11,8 @@ from gateway.ledger.base import Aside
 from tests.ledger.contract.kit import NOW_MS
 
 
-def make_failure(at_ms: int = NOW_MS, status: int | None = 401) -> UpstreamFailure:
-    return UpstreamFailure(at_ms, f"req_{at_ms}", status, f"status {status}", "https://api/v1/chat")
+def make_failure(at_ms: int = NOW_MS) -> UpstreamFailure:
+    return UpstreamFailure(at_ms, f"req_{at_ms}", 401, "status 401", "https://api/v1/chat")
 
 
 def writing(observed: Observations, now_ms: int = NOW_MS) -> Aside:

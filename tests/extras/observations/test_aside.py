@@ -27,9 +27,9 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def make_refusals(count: int, account_id: int | None = None) -> Observations:
+def make_refusals(count: int) -> Observations:
     return Observations(
-        {(10**6, account_id, "c", str(one)): RefusalSum(1, NOW_MS, "req_1") for one in range(count)}
+        {(10**6, None, "c", str(one)): RefusalSum(1, NOW_MS, "req_1") for one in range(count)}
     )
 
 

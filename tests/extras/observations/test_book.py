@@ -91,8 +91,8 @@ def test_each_refusal_has_words() -> None:
     assert named - {None} <= {*REASONS}
 
 
-def read_upstream(place: Place, now_ms: int = NOW_MS) -> list[UpstreamView]:
-    with place.open_books(now_ms=now_ms) as books:
+def read_upstream(place: Place) -> list[UpstreamView]:
+    with place.open_books() as books:
         return ObservationBook(books).read_upstream()
 
 

@@ -22,9 +22,9 @@ SUMMARY: Final = "The user wants to know the weather in Köln, which is sunny."
 TRIGGER: Final = {"type": "compaction_trigger"}
 
 
-def make_reply(*output: Json, status: str = "completed") -> Json:
+def make_reply(*output: Json) -> Json:
     usage = {"input_tokens": 90, "output_tokens": 9, "total_tokens": 99}
-    return {"id": "resp_1", "object": "response", "created_at": 7, "status": status, "output": [*output], "usage": usage}  # fmt: skip
+    return {"id": "resp_1", "object": "response", "created_at": 7, "status": "completed", "output": [*output], "usage": usage}  # fmt: skip
 
 
 async def compact(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, cast
@@ -40,10 +40,10 @@ TOKEN: Final = "eyJ-0123456789-"
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], replies.usage(10, 5)))
 
 
-def write_clouds(url: str, names: Iterable[str] = CLOUDS) -> str:
+def write_clouds(url: str) -> str:
     return "".join(
-        CONFIG.format(name=name, dialect=CLOUDS[name][1], url=url, place=CLOUDS[name][2])
-        for name in names
+        CONFIG.format(name=name, dialect=dialect, url=url, place=place)
+        for name, (_, dialect, place, _) in CLOUDS.items()
     )
 
 

@@ -24,56 +24,21 @@ from tests.support.formats import EXCHANGES
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
+
+def record(kind: str, **members: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
+    return st.fixed_dictionaries({"type": st.just(kind), **members})
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-
-
 names = st.from_regex(r"[a-zA-Z0-9_-]{1,12}", fullmatch=True)
-
-
 arguments = st.dictionaries(texts, st.integers() | texts | st.lists(texts), max_size=3)
-
-
-refusals = st.builds(lambda text: {"type": "refusal", "refusal": text}, texts.filter(bool))
-
-
-said_parts = st.lists(
-    st.builds(lambda text: {"type": "output_text", "text": text}, texts) | refusals, max_size=3
-)
-
-
-summaries = st.lists(
-    st.builds(lambda text: {"type": "summary_text", "text": text}, texts), max_size=3
-)
-
-
+said = record("output_text", text=texts) | record("refusal", refusal=texts.filter(bool))
 items = st.one_of(
-    st.builds(lambda parts: {"type": "message", "content": parts}, said_parts),
-    st.builds(lambda parts: {"type": "reasoning", "summary": parts}, summaries),
-    st.builds(
-        lambda identity, name, held: {
-            "type": "function_call",
-            "call_id": identity,
-            "name": name,
-            "arguments": json.dumps(held),
-        },
-        names,
-        names,
-        arguments,
-    ),
-    st.builds(
-        lambda identity, name, held: {
-            "type": "custom_tool_call",
-            "call_id": identity,
-            "name": name,
-            "input": held,
-        },
-        names,
-        names,
-        texts,
-    ),
+    record("message", content=st.lists(said, max_size=3)),
+    record("reasoning", summary=st.lists(record("summary_text", text=texts), max_size=3)),
+    record("function_call", call_id=names, name=names, arguments=arguments.map(json.dumps)),
+    record("custom_tool_call", call_id=names, name=names, input=texts),
 )
-
-
 details = st.sampled_from(
     [None, {"reason": "max_output_tokens"}, {"reason": "content_filter"}, {"reason": "new"}]
 )

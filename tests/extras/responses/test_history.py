@@ -11,8 +11,8 @@ from tests.extras.responses.kit import TAG
 from tests.support.rows import each_row
 
 
-def reason(sealed: str | None, kind: str = "reasoning") -> Json:
-    return {"type": kind, "id": "rs_1", "summary": [], "encrypted_content": sealed}
+def reason(sealed: str) -> Json:
+    return {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": sealed}
 
 
 def test_a_tag_tells_providers_apart() -> None:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final, get_args
 
 import pytest
-import pytest_asyncio
 
 from gateway.extras.console.routes import Route
 from gateway.extras.script_tokens.book import add_token
 from gateway.extras.script_tokens.records import TokenRole, TokenTerms
 from tests.extras.console.kit import API, Console, open_console
-from tests.extras.console.test_dispatch import call, every_route
+from tests.extras.console.test_dispatch import call, every_route, shared
 from tests.support.rows import each_row
 
+__all__ = ["shared"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROLES: Final[tuple[TokenRole, ...]] = get_args(TokenRole)
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
-    async with open_console(tmp_path_factory.mktemp("console")) as console:
-        yield console
 
 
 @pytest.fixture(scope="module")
