@@ -50,7 +50,7 @@ def open_bill(
     full_nano = charge.cost_nano
     if full_nano > MAX_AMOUNT_NANO:
         raise BadRequest(TOO_DEAR)
-    if (most > likely or expected.most_input_tokens) and billing.full_hold_below:
+    if billing.full_hold_below:
         full_nano = min(find_most_nano(expected, model, call.started_ms), MAX_AMOUNT_NANO)
     available, expected_tokens = call.key.account.available_nano, tokens.total
     rates.take_tokens(expected_tokens, time.monotonic() if call.waited_seconds else call.started)
@@ -255,14 +255,18 @@ def expect_charge(tokens: Tokens, options: BillOptions, model: Model, at_ms: int
 
 def find_most_nano(expected: usage.Expected, model: Model, at_ms: int) -> int:
     """Return the most that a request may cost: all output, and all input that its bytes do not bound."""
-    output, options = expected.limits.estimated_output, expected.options
-    most_input, base = expected.most_input_tokens, model.prices.base
-    if not most_input:
-        tokens = expect_tokens(expected, output, base)
-        return expect_charge(tokens, options, model, at_ms).cost_nano
-    tokens = expect_tokens(replace(expected, input_tokens=most_input), output, base)
-    made = {name: n for name, n in tokens.media.items() if MEDIA[name] == "output"}
-    # A file may be of any medium, whatever its part says.
-    inputs = ({**made, name: most_input} for name, side in MEDIA.items() if side == "input")
-    uses = [tokens, *(Tokens(most_input, output=output, media=media) for media in inputs)]
-    return max(expect_charge(use, options, model, at_ms).cost_nano for use in uses)
+    output, prices = expected.limits.estimated_output, model.prices
+    most_input = expected.most_input_tokens
+    if most_input:
+        expected = replace(expected, input_tokens=most_input)
+    tokens = expect_tokens(expected, output, prices.base)
+    media = [tokens.media]
+    if most_input:
+        made = {name: n for name, n in tokens.media.items() if MEDIA[name] == "output"}
+        # A file may be of any medium, whatever its part says.
+        media += ({**made, name: most_input} for name, side in MEDIA.items() if side == "input")
+    uses, tokens_in = [tokens], expected.input_tokens
+    for name in prices.input_classes:
+        if most_input or getattr(tokens, name) < tokens_in:
+            uses += (Tokens(**{name: tokens_in}, output=output, media=one) for one in media)
+    return max(expect_charge(use, expected.options, model, at_ms).cost_nano for use in uses)

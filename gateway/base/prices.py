@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 
@@ -156,10 +156,15 @@ class PriceList:
     rules: tuple[PriceRule, ...] = ()
     applied: tuple[AppliedPrice, ...] = field(init=False, repr=False, compare=False)
     """The applied prices of base and rules, made once; each request picks one."""
+    input_classes: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The dearest class of input of each price. A provider may bill any, as most cache unasked."""
 
     def __post_init__(self) -> None:
         of_rules = (AppliedPrice(rule.price, rule.why) for rule in self.rules)
         object.__setattr__(self, "applied", (AppliedPrice(self.base), *of_rules))
+        names = ("input", "cached_input", "cache_write")
+        dearest = (max(names, key=partial(getattr, one.price)) for one in self.applied)
+        object.__setattr__(self, "input_classes", tuple(dict.fromkeys(dearest)))
 
     def find(self, tokens: Tokens, terms: BillTerms, at_ms: int) -> AppliedPrice:
         """Return the price for the served tokens and terms, for a request admitted at that time."""

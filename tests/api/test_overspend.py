@@ -262,10 +262,13 @@ def play_crowd(
             break
     inputs = 1 if request.inputs is None else request.inputs.count
     read = expected.input_tokens if is_text else model.max_input_tokens * inputs
-    tokens = Tokens(read, output=count_output(request, model))
+    base = model.prices.base
+    dearest = max(("input", "cached_input", "cache_write"), key=lambda name: getattr(base, name))
+    tokens = Tokens(output=count_output(request, model))
+    setattr(tokens, dearest, read)
     tokens.media = {"audio_input": 0 if is_text else read}
     metered = Metered(tokens, False, payload.options.tool_calls)
-    most_nano = compute_cost_nano(tokens, model.prices.base, metered.tool_calls)
+    most_nano = compute_cost_nano(tokens, base, metered.tool_calls)
     for bill in bills:
         _ = bill.settle(COMPLETE, lambda: metered)
     assert world.ledger.account.balance_nano > -most_nano, (len(bills), most_nano)
@@ -292,11 +295,16 @@ def draw_balances() -> list[int]:
 def test_a_crowd_of_any_requests_costs_less_than_one_too_much(
     name: str, body: dict[str, Any], *, is_text: bool
 ) -> None:
-    model = make_reader(UNITS.get(name, "token"))
-    request, payload = read_call(name, body, model)
-    served = [
-        play_crowd(request, payload, model, balance_nano, is_text=is_text)
-        for balance_nano in (*draw_balances(), 10**13)
-    ]
-    assert served[0] == 1, "a positive balance is good for one"
-    assert served[-1] == 60
+    for price in (
+        DEAREST,
+        replace(DEAREST, cached_input=10**11),
+        replace(DEAREST, cache_write=10**11),
+    ):
+        model = make_reader(UNITS.get(name, "token"), price)
+        request, payload = read_call(name, body, model)
+        served = [
+            play_crowd(request, payload, model, balance_nano, is_text=is_text)
+            for balance_nano in (*draw_balances(), 10**14)
+        ]
+        assert served[0] == 1, "a positive balance is good for one"
+        assert served[-1] == 60
