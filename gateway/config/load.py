@@ -22,6 +22,7 @@ from gateway.config.reader import (
     parse_table,
     parse_toml,
     quote_key,
+    read_file,
     read_table,
     show,
     suggest,
@@ -52,18 +53,9 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
     Raises:
         ConfigError: has all errors of the file, in its order.
     """
-    # Before the file is read: a change in the meantime counts as one that is not read yet.
-    digest = find_digest(path)
-    reading = _Reading(path, parse_toml(path), environ, read_keys=read_keys)
-    return replace(reading.run(), digest=digest)
-
-
-def find_digest(path: Path) -> bytes:
-    """Return the SHA-256 of a file's bytes, which shows changes; b"" if it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).digest()
-    except OSError:
-        return b""
+    data = read_file(path)
+    reading = _Reading(path, parse_toml(path, data), environ, read_keys=read_keys)
+    return replace(reading.run(), digest=hashlib.sha256(data).digest())
 
 
 def load_defaults(path: Path, environ: Mapping[str, str]) -> Config:

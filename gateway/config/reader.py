@@ -51,22 +51,18 @@ class Setting:
     """The name by which advice knows what the value is; "" if advice does not look at it."""
 
 
-def parse_toml(path: Path) -> dict[str, object]:
-    """Parse a TOML file, with fractions as Decimal.
-
-    Raises:
-        ConfigError: the file is missing, unreadable or not TOML.
-    """
-    return _parse(path, _read_text(path))
+def parse_toml(path: Path, data: bytes) -> dict[str, object]:
+    """Parse the bytes of a TOML file, with fractions as Decimal. Raises ConfigError."""
+    return _parse(path, _decode(path, data))
 
 
 def parse_table(path: Path, name: str) -> object:
-    """Parse one table of a TOML file that may be broken elsewhere; {} if there is no such table.
+    """Read one table of a TOML file that may be broken elsewhere; {} if there is no such table.
 
     Raises:
         ConfigError: the file is missing or unreadable, or the table's own lines are not TOML.
     """
-    text = _read_text(path)
+    text = _decode(path, read_file(path))
     try:
         root = _parse(path, text)
     except ConfigError:
@@ -77,10 +73,10 @@ def parse_table(path: Path, name: str) -> object:
     return root.get(name, {})
 
 
-def _read_text(path: Path) -> str:
+def read_file(path: Path) -> bytes:
+    """Read a file, which may be a pipe: it can be read only once. Raises ConfigError."""
     try:
-        # Windows' editors begin a file with a byte order mark.
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_bytes()
     except FileNotFoundError as error:
         raise ConfigError(
             f"{path}: there is no such file. Name yours with --config FILE or in GATEWAY_CONFIG, "
@@ -89,6 +85,12 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         reason = find_advice().find_obstacle(path, os.R_OK) or error.strerror
         raise ConfigError(f"{path}: cannot be read: {reason}") from error
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        # Windows' editors begin a file with a byte order mark.
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         told = find_advice().explain(error, "") or f"the byte at {error.start} is not"
         raise ConfigError(f"{path}: must be UTF-8 text; {told}") from error

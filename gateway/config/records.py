@@ -269,7 +269,7 @@ class Config:
     literals: tuple[str, ...] = field(default=(), compare=False)
     """The settings whose secrets are written out in the file."""
     digest: bytes = field(default=b"", compare=False, repr=False)
-    """The digest of the file as it was read, see `load.find_digest`; b"" if no server reads it."""
+    """The SHA-256 of the file as it was read, which shows changes; b"" if no server reads it."""
 
     def find(self, record: type[Record]) -> Record:
         """Return the table of an extra, by the type of its record."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from decimal import Decimal
@@ -47,6 +48,18 @@ def test_a_variable_switches_a_shipped_provider_on(
     assert config.providers[provider].api_keys == (CANARY,)
     owners = {model.owned_by for model in config.active_models().values()}
     assert owners == {"demo", provider}
+
+
+def test_a_configuration_may_come_from_a_pipe() -> None:
+    """As in `--config <(sops decrypt gateway.toml)`: it can be read only once."""
+    reading, writing = os.pipe()
+    try:
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write((OPENAI + MODEL).encode())
+        config = load_config(Path(f"/dev/fd/{reading}"), {})
+    finally:
+        os.close(reading)
+    assert list(config.models) == ["m"]
 
 
 def find_missing_table(part: str) -> str | None:

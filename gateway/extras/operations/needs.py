@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, cast
 
 from gateway.admin.fields import name_process
 from gateway.api.state import Gateway
 from gateway.base.process import PROGRAM, UNKNOWN, find_commit, find_installed, find_version
 from gateway.base.times import DAY_MS, format_moment
-from gateway.config.load import find_digest, list_warnings
+from gateway.config.load import list_warnings
 from gateway.config.records import Config
 from gateway.extension import find_added
 from gateway.extras.observations.records import UpstreamView
@@ -93,7 +95,7 @@ def _find_doubts(config: Config) -> Iterator[Need]:
 def _find_due(gateway: Gateway) -> Iterator[Need]:
     """Yield a need for each thing on disk that is not in force: the file, its fixed settings, the program."""
     reload = gateway.last_reload
-    digest = find_digest(gateway.read.path)
+    digest = _find_digest(gateway.read.path)
     if digest not in {b"", gateway.read.digest} and (reload is None or reload.ok):
         text = f"gateway.toml was changed after it was read. To read it, type: {PROGRAM} reload"
         yield Need("reload_due", text)
@@ -107,6 +109,17 @@ def _find_due(gateway: Gateway) -> Iterator[Need]:
     elif installed[1] not in {"", running[1]}:
         text = f"Commit {installed[1]} is installed. Restart the gateway to run it: this is {running[1] or 'older'}."
         yield Need("restart_due", text)
+
+
+def _find_digest(path: Path) -> bytes:
+    """Return the SHA-256 of a file's bytes; b"" if it is a pipe, which is empty by now, or cannot be read."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return b""
 
 
 def _find_failing(books: Books, gateway: Gateway) -> Iterator[Need]:
