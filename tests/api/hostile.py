@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from tests.api.language import REPLIES, conform
 from tests.api.mutations import mutate
 from tests.api.scene import Vitals, at_most, set_stage
 from tests.support.chat import say
 from tests.support.config import EMBEDS, Kind
-from tests.support.embeddings import EMBEDDINGS, embeddings
-from tests.support.messages import frames, make_events, make_message
 from tests.support.process import CHAT
-from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
 from tests.support.stage import Stage
 from tests.support.upstream import Exchange, Script
 from tests.support.waiting import until
@@ -47,17 +45,8 @@ ALLOWED: Final = frozenset({100, 200, 400, 401, 402, 403, 404, 405, 408, 411, 41
 
 
 def answer(exchange: Exchange) -> Script:
-    """Reply like a working provider of either dialect."""
-    is_stream = exchange.json.get("stream") is True
-    if exchange.target.endswith("/messages"):
-        if is_stream:
-            return sse_reply(frames(make_events()), done=False)
-        return json_reply(make_message())
-    if exchange.target.endswith("/count_tokens"):
-        return json_reply({"input_tokens": 7})
-    if exchange.target.endswith(EMBEDDINGS):
-        return json_reply(embeddings())
-    return sse_reply(stream_chunks(["Hello"])) if is_stream else json_reply(completion())
+    """Reply like a working provider of any path."""
+    return conform(exchange, {} if exchange.target in REPLIES else {"input_tokens": 7})
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.base.money import Tokens
+from gateway.base.usage import Metered
 from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.messages.stream import STOP
 from gateway.dialects.wire.pipelines import Pipeline
@@ -162,6 +163,29 @@ def test_cut_before_its_finish_it_is_not_complete(caller: str, stream: Stream) -
             assert not ended.complete
         if not pipeline.complete:
             pipeline.feed(block)
+
+
+def end_copy(pipeline: Pipeline) -> tuple[bytes, bool, Metered]:
+    ended = copy_pipeline(pipeline)
+    return ended.end(), ended.complete, ended.measure()
+
+
+@each_row("stream", [streams.get_stream("mistral-text"), streams.get_stream("anthropic-text")])
+@pytest.mark.parametrize("caller", ["chat", "messages"])
+def test_cut_within_an_event_it_ends_as_before_the_event(caller: str, stream: Stream) -> None:
+    """At a clean end, an event counts that lacks only its blank line."""
+    pipeline = open_stream(caller, stream)
+    for block in stream.blocks:
+        broken, ended = pipeline.measure(), end_copy(pipeline)
+        for size in range(1, len(block) - 2):
+            assert pipeline.feed(block[size - 1 : size]) == b""
+            assert (pipeline.complete, pipeline.measure()) == (False, broken)
+            assert end_copy(pipeline) == ended
+        pipeline.feed(block[len(block) - 3 : -2])
+        lacking, out = end_copy(pipeline), pipeline.feed(block[-2:])
+        rest, *counted = end_copy(pipeline)
+        assert lacking == (out + rest, *counted)
+    assert pipeline.complete
 
 
 @each_row("stream", [*streams.CHAT, *streams.MESSAGES])

@@ -1,7 +1,6 @@
 """The long runs of what the suite plays in small. Run them from the project's folder:
 
 python -m tests.long lives --count 100000 --seed 1  random lives against the driver, ~1 min
-python -m tests.long offsets                        every offset of a stream, ~1 min
 python -m tests.long fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
 python -m tests.long parsers --minutes 10 --seed 1  spoiled bytes for all parsers, whole and cut
 python -m tests.long slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
@@ -30,7 +29,6 @@ from typing import Final
 
 from tests.api.hostile import play_fuzz
 from tests.api.lives.life import play_lives
-from tests.api.offsets import PAIRS, play_offsets
 from tests.api.slow import MIB, play_slow
 from tests.extras.reports.pages import play_previous
 from tests.long import hostile, killing
@@ -59,19 +57,6 @@ GROWTH: Final = 1.1
 GROWTH_ROUNDS: Final = 7
 GROWN_MIB: Final = 3.0
 """Growth that is more than the usual variation of resident memory within minutes."""
-
-
-TRANSLATED_STEP: Final = 5
-
-
-async def run_offsets(_: argparse.Namespace, __: Path) -> None:
-    broken: list[str] = []
-    for caller, provider in PAIRS:
-        step = 1 if caller == provider else TRANSLATED_STEP
-        played, wrong = await play_offsets(caller, provider, step)
-        print(f"{caller} over {provider}: {played} deaths, {len(wrong)} wrong")
-        broken += wrong
-    assert not broken, "\n".join(broken)
 
 
 async def run_fuzz(options: argparse.Namespace, _: Path) -> None:
@@ -170,7 +155,7 @@ Run = Callable[[argparse.Namespace, Path], Coroutine[None, None, None]]
 RUNS: Final[dict[str, Run]] = {
     run.__name__.removeprefix("run_"): run
     for run in (
-        *(run_offsets, run_fuzz, run_parsers, run_kill, run_lives, run_slow, run_hostile),
+        *(run_fuzz, run_parsers, run_kill, run_lives, run_slow, run_hostile),
         *(run_restarts, run_soak),
         *(run_growth, run_million, run_backup),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -13,12 +14,13 @@ from typing import Final
 
 from tests.api.hostile import answer, send_raw
 from tests.api.mutations import mutate
-from tests.api.offsets import BODIES, DEATHS, PROMPT, die
 from tests.api.scene import ASKS, PATHS, Vitals, set_stage
+from tests.streams import get_stream
 from tests.support.client import Cut
 from tests.support.config import Kind
+from tests.support.replies import LAST_CHUNK, chunked, stream_head
 from tests.support.stage import Stage
-from tests.support.upstream import Exchange, Script
+from tests.support.upstream import End, Exchange, Script
 from tests.support.waiting import until
 
 WORKERS: Final = 40
@@ -36,6 +38,8 @@ KINDS: Final = {
 }
 SERVER: Final = "header_seconds = 2\nbody_idle_seconds = 1\nbody_total_seconds = 2"
 MIB: Final = 2**20
+DEATHS: Final = ("reset", "ended", "closed")
+"""A reset; a clean last chunk; a close that ends a body without a length."""
 
 
 @dataclass(slots=True)
@@ -118,11 +122,19 @@ ACTS: Final[tuple[Act, ...]] = (do_well, do_well, do_well, do_die, do_leave, do_
 
 
 def play(exchange: Exchange) -> Script:
-    """Work, or die behind as many bytes as the prompt says."""
-    found = PROMPT.search(exchange.body)
+    """Work, or send as many bytes of a stream as the prompt says, and end in its way."""
+    found = re.search(rb"Play (\w+) at (\d+)\.", exchange.body)
     if found is None:
         return answer(exchange)
-    return die(BODIES["messages" if exchange.target.endswith("/messages") else "chat"], found)
+    name = "anthropic-text" if exchange.target.endswith("/messages") else "mistral-text"
+    part = get_stream(name).body[: int(found[2])]
+    match found[1]:
+        case b"reset":
+            return [stream_head(), chunked(part), End.RST]
+        case b"ended":
+            return [stream_head(), chunked(part), LAST_CHUNK]
+        case _:
+            return [stream_head(framing="close"), part, End.FIN]
 
 
 async def play_soak(minutes: float, seed: int) -> Soaked:

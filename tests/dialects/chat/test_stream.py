@@ -1,4 +1,4 @@
-"""Chat streams, bytes in and bytes out: framing, edits and ends in every slicing; the reader alone. `faults.txt` has errors."""
+"""Chat streams, bytes in and bytes out: framing and edits in every slicing; the reader alone. `faults.txt` has errors."""
 
 from __future__ import annotations
 
@@ -96,17 +96,6 @@ def test_every_way_to_be_done(done: bytes) -> None:
     """If it is missing, cut or malformed after all choices finished, the caller still gets it."""
     played = send(BEGIN + HI + END + done)
     assert (played.out, played.complete, played.failure) == (ours(WHOLE), True, None)
-
-
-# Endings
-
-
-def test_a_last_event_without_its_blank_line_counts_when_it_is_whole() -> None:
-    for cut in range(len(BEGIN + HI), len(BEGIN + HI + END) + 1):
-        played = play(ChatStream(make_context()), [(BEGIN + HI + END)[:cut]])
-        whole = cut >= len(BEGIN + HI + END) - 2
-        assert (played.complete, played.failure) == (whole, None)
-        assert played.out == ours(WHOLE if whole else BEGIN + HI)
 
 
 # Edits
