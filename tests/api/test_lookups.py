@@ -20,9 +20,8 @@ from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Limits, Terms
 from gateway.ledger.opening import open_books
-from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.ledger.versions import VERSION
-from tests.ledger.kit import find_key, make_place, query
+from tests.ledger.kit import make_place, query, serving
 from tests.support.chat import Used, check_error, check_messages_error, say
 from tests.support.records import make_call
 from tests.support.replies import completion, json_reply, sse, sse_start, text_chunks
@@ -76,8 +75,7 @@ def test_limits_are_those_in_force(own: int | None, default: int, told: int | No
 async def test_key_without_a_ledger_to_read_is_a_503(tmp_path: Path) -> None:
     """A table that cannot be read stands for a disk that cannot."""
     place = make_place(tmp_path)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place) as (ledger, key):
         query(place.path, "DROP TABLE daily")
         with pytest.raises(LedgerUnavailable):
             await ledger.read_spent(key, 20_000)

@@ -6,10 +6,11 @@ import functools
 import re
 import sqlite3
 import tempfile
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gateway.admin import keys
 from gateway.base import ids
@@ -17,6 +18,7 @@ from gateway.ledger.base import Key
 from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
+from gateway.ledger.sqlite.serving import open_sqlite
 from tests import ROOT
 from tests.support.extras import find_modules
 
@@ -54,6 +56,13 @@ def find_key(ledger: ServingLedger, place: Place) -> Key:
     key = ledger.find_key(place.digest)
     assert key is not None
     return key
+
+
+@asynccontextmanager
+async def serving(place: Place, **options: Any) -> AsyncIterator[tuple[ServingLedger, Key]]:
+    """Open the ledger of a place; give it and the key."""
+    async with open_sqlite(place.path, **options) as ledger:
+        yield ledger, find_key(ledger, place)
 
 
 def query(path: Path, sql: str) -> list[tuple[object, ...]]:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from contextlib import AbstractAsyncContextManager, ExitStack, closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from gateway.ledger.base import Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.writer import Health
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import (
     NOW_MS,
     SHORT_SECONDS,
@@ -28,7 +26,7 @@ from tests.ledger.contract.kit import (
     void,
 )
 from tests.ledger.faults import Faults
-from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
+from tests.ledger.kit import Place, assert_sound, query, serving
 
 REPEAT_SECONDS, BUSY_SECONDS, RETRY_SECONDS = 60, 1, 0.2
 
@@ -49,10 +47,10 @@ async def fill_last_page(ledger: ServingLedger, key: Key) -> None:
         await asyncio.wait((ledger.settle(hold, settlement(1)),), timeout=0.05)
 
 
-async def test_a_full_database_is_an_outage_that_ends_by_itself(tmp_path: Path) -> None:
-    place, faults = make_place(tmp_path, credit_nano=CREDIT), Faults()
-    async with open_sqlite(place.path, connector=faults.connect) as ledger:
-        key = find_key(ledger, place)
+async def test_a_full_database_is_an_outage_that_ends_by_itself(
+    place: Place, faults: Faults
+) -> None:
+    async with serving(place, connector=faults.connect) as (ledger, key):
         await faults.run_sql(FILL)
         await fill_last_page(ledger, key)
         await until(lambda: not ledger.writable)
@@ -68,8 +66,7 @@ async def test_lock_of_another_process_is_an_outage_only_while_it_lasts(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.ledger.serving.writer.BUSY_SECONDS", 0.05)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place) as (ledger, key):
         with closing(connect(place.path)) as other:
             other.execute("BEGIN IMMEDIATE")
             hold = ledger.hold(key, admission())
@@ -130,16 +127,16 @@ def test_a_ledger_that_comes_and_goes_is_told_once_a_minute_and_as_it_is_in_the_
     assert [record.levelname for record in caplog.records[3:]] == ["WARNING"]
 
 
-def open_short(place: Place, faults: Faults) -> AbstractAsyncContextManager[ServingLedger]:
+def open_short(
+    place: Place, faults: Faults
+) -> AbstractAsyncContextManager[tuple[ServingLedger, Key]]:
     """Open a ledger on which nobody waits long."""
-    return open_sqlite(place.path, commit_seconds=SHORT_SECONDS, connector=faults.connect)
+    return serving(place, commit_seconds=SHORT_SECONDS, connector=faults.connect)
 
 
-async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_bad_item_fails_alone(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     """One item the database refuses: 500 for it alone, its hold free, its batch committed."""
-    place = make_place(tmp_path, credit_nano=10**6)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place) as (ledger, key):
         holds = [ledger.hold(key, admission()) for _ in range(20)]
         bad = {
             3: replace(settlement(100), status=0),
@@ -158,27 +155,27 @@ async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFix
         assert all(isinstance(results[number], InternalError) for number in bad)
         assert len(caplog.records) == len(bad)
         assert ledger.writable
-    assert (key.account.balance_nano, key.account.held_nano) == (10**6 - 1600, 0)
+    assert (key.account.balance_nano, key.account.held_nano) == (CREDIT - 1600, 0)
     assert_sound(place.path)
 
 
-async def test_end_during_an_outage_gives_up_in_time(tmp_path: Path) -> None:
+async def test_end_during_an_outage_gives_up_in_time(place: Place, faults: Faults) -> None:
     """Closing waits for the ledger as long as a caller would; then whoever waits is told."""
-    place, faults = make_place(tmp_path), Faults()
-    async with open_short(place, faults) as ledger:
+    async with open_short(place, faults) as (ledger, key):
         faults.failing = True
-        future = ledger.settle(ledger.hold(find_key(ledger, place), admission()), settlement(5))
+        future = ledger.settle(ledger.hold(key, admission()), settlement(5))
     assert isinstance(future.exception(), LedgerUnavailable)
     assert query(place.path, "SELECT count(*) FROM requests") == [(0,)]
 
 
-async def test_an_outage_that_passes_in_time_costs_the_end_nothing(tmp_path: Path) -> None:
+async def test_an_outage_that_passes_in_time_costs_the_end_nothing(
+    place: Place, faults: Faults
+) -> None:
     """The tries that fail after the beginning of the end are not the last ones."""
-    place, faults = make_place(tmp_path), Faults()
-    opening = open_sqlite(place.path, commit_seconds=WAIT_SECONDS, connector=faults.connect)
-    async with opening as ledger:
+    opening = serving(place, commit_seconds=WAIT_SECONDS, connector=faults.connect)
+    async with opening as (ledger, key):
         faults.failing = True
-        future = ledger.settle(ledger.hold(find_key(ledger, place), admission()), settlement(5))
+        future = ledger.settle(ledger.hold(key, admission()), settlement(5))
         await until(lambda: not ledger.writable)
         loop = asyncio.get_running_loop()
         loop.call_later(RETRY_SECONDS, setattr, faults, "failing", False)
@@ -187,14 +184,13 @@ async def test_an_outage_that_passes_in_time_costs_the_end_nothing(tmp_path: Pat
 
 
 async def test_whoever_has_waited_long_is_told_once_a_commit_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not only by the timer that looks after hanging commits."""
     monkeypatch.setattr("gateway.ledger.serving.writer.POLL_SECONDS", 10 * WAIT_SECONDS)
-    place, faults = make_place(tmp_path), Faults()
-    async with open_short(place, faults) as ledger:
+    async with open_short(place, faults) as (ledger, key):
         faults.failing = True
-        hold = ledger.hold(find_key(ledger, place), admission())
+        hold = ledger.hold(key, admission())
         with pytest.raises(LedgerUnavailable):
             await asyncio.wait_for(ledger.settle(hold, settlement(5)), WAIT_SECONDS)
 
@@ -210,8 +206,7 @@ async def test_a_writer_that_fails_leaves_nobody_waiting(
         assert not buggy, "a bug"
         return NOW_MS
 
-    async with open_sqlite(place.path, clock=clock) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place, clock=clock) as (ledger, key):
         hold, late = ledger.hold(key, admission()), ledger.hold(key, admission())
         buggy = True
         with pytest.raises(LedgerUnavailable):
@@ -225,11 +220,9 @@ async def test_a_writer_that_fails_leaves_nobody_waiting(
     assert "the ledger's writer failed" in caplog.text
 
 
-async def test_a_hanging_commit_holds_up_nobody_else(tmp_path: Path) -> None:
+async def test_a_hanging_commit_holds_up_nobody_else(place: Place, faults: Faults) -> None:
     """New holds are refused, whoever waits behind it is told, and what was under way is charged."""
-    place, faults = make_place(tmp_path), Faults()
-    async with open_short(place, faults) as ledger:
-        key = find_key(ledger, place)
+    async with open_short(place, faults) as (ledger, key):
         with faults.freeze():
             charged = ledger.settle(ledger.hold(key, admission()), settlement(700))
             await until(faults.frozen.is_set)
@@ -246,11 +239,9 @@ async def test_a_hanging_commit_holds_up_nobody_else(tmp_path: Path) -> None:
     assert_sound(place.path)
 
 
-async def test_who_waits_for_a_row_that_hangs_is_told_in_time(tmp_path: Path) -> None:
+async def test_who_waits_for_a_row_that_hangs_is_told_in_time(place: Place, faults: Faults) -> None:
     """A charge behind it is withdrawn: it is not under way itself, so a void can take its place."""
-    place, faults = make_place(tmp_path), Faults()
-    async with open_short(place, faults) as ledger:
-        key = find_key(ledger, place)
+    async with open_short(place, faults) as (ledger, key):
         hold = ledger.hold(key, admission())
         with faults.freeze():
             await until(faults.frozen.is_set)
@@ -265,10 +256,9 @@ async def test_who_waits_for_a_row_that_hangs_is_told_in_time(tmp_path: Path) ->
 
 
 async def test_a_hanging_commit_does_not_hold_up_the_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: Place, faults: Faults, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The process leaves at once, after the time that a caller would wait."""
-    place, faults = make_place(tmp_path), Faults()
     left: list[int] = []
 
     def leave(code: int) -> None:
@@ -277,19 +267,18 @@ async def test_a_hanging_commit_does_not_hold_up_the_stop(
 
     monkeypatch.setattr("os._exit", leave)
     with ExitStack() as until_closed:
-        async with open_short(place, faults) as ledger:
+        async with open_short(place, faults) as (ledger, key):
             until_closed.enter_context(faults.freeze())
-            charged = ledger.settle(ledger.hold(find_key(ledger, place), admission()), void())
+            charged = ledger.settle(ledger.hold(key, admission()), void())
             await until(faults.frozen.is_set)
     assert set(left) == {ExitCode.FAILED}
     assert "a commit hangs, and so would the stop" in caplog.text
     await charged
 
 
-async def test_who_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path) -> None:
-    place, faults = make_place(tmp_path), Faults()
-    async with open_sqlite(place.path, connector=faults.connect) as ledger:
-        hold = ledger.hold(find_key(ledger, place), admission())
+async def test_who_stops_waiting_for_a_row_stops_nobody_else(place: Place, faults: Faults) -> None:
+    async with serving(place, connector=faults.connect) as (ledger, key):
+        hold = ledger.hold(key, admission())
         with faults.freeze():
             waiting = asyncio.ensure_future(ledger.wait_admitted(hold))  # noqa: TID251 - awaited
             await until(faults.frozen.is_set)
@@ -300,12 +289,11 @@ async def test_who_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path) -> 
         await again
 
 
-async def test_each_commit_is_noted_with_its_requests(tmp_path: Path) -> None:
+async def test_each_commit_is_noted_with_its_requests(place: Place) -> None:
     """Rounds that only look for changes of others are none."""
-    place, noted = make_place(tmp_path), list[tuple[int, float]]()
-    async with open_sqlite(place.path) as ledger:
+    noted: list[tuple[int, float]] = []
+    async with serving(place) as (ledger, key):
         ledger.commit_watchers.append(lambda requests, seconds: noted.append((requests, seconds)))
-        key = find_key(ledger, place)
         await ledger.refresh()
         assert noted == []
         await asyncio.gather(

@@ -28,7 +28,7 @@ from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import admission, charge, until, void
-from tests.ledger.kit import Place, find_key, make_place, query, read_spoiled
+from tests.ledger.kit import Place, find_key, make_place, query, read_spoiled, serving
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
 
@@ -52,8 +52,7 @@ def place(history: Place, tmp_path: Path) -> Place:
 async def make_history(folder: Path) -> Place:
     """Ten charges of 70, a void, a pending request, a credit and a correction."""
     place = make_place(folder, credit_nano=100_000)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place) as (ledger, key):
         for _ in range(10):
             await charge(ledger, key, 70)
         await ledger.settle(ledger.hold(key, admission()), void())
@@ -217,8 +216,7 @@ async def test_a_change_is_in_force_where_a_process_serves(
 ) -> None:
     """Without one there is nothing to wait for; `IN_FORCE_SECONDS` is more than the pause of polls."""
     monkeypatch.setattr("gateway.ledger.sqlite.books.IN_FORCE_SECONDS", 0.05)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place) as (_, key):
         with closing(SqliteBooks(place.path)) as books:
             books.keys.revoke(place.key_id)
             await asyncio.to_thread(books.wait_in_force)

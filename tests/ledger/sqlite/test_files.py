@@ -22,7 +22,7 @@ from gateway.ledger.sqlite.faults import describe, explain
 from gateway.ledger.sqlite.files import FileWatch, find_server, is_served, marked, take_lock
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import admission, charge, until
-from tests.ledger.kit import Place, assert_sound, find_key, make_place
+from tests.ledger.kit import Place, assert_sound, find_key, make_place, serving
 from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
@@ -39,8 +39,7 @@ async def test_nothing_is_spent_while_a_file_is_missing_or_another(
     """Writes would be lost then. Once the file is back, all goes on."""
     file = place.path.with_name(place.path.name + suffix)
     aside = tmp_path / "aside"
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place) as (ledger, key):
         await charge(ledger, key, 5)
         file.rename(aside)
         if replaced:

@@ -30,7 +30,7 @@ from gateway.ledger.versions import UPGRADES, VERSION
 from tests import ROOT
 from tests.ledger.contract.kit import admission, charge
 from tests.ledger.faults import Faults
-from tests.ledger.kit import Place, find_key, make_place, query
+from tests.ledger.kit import Place, make_place, query, serving
 from tests.support.extras import find_modules
 from tests.support.rows import each_row
 
@@ -50,8 +50,7 @@ def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = make_place(tmp_path_factory.mktemp("charged"))
 
     async def spend() -> None:
-        async with open_sqlite(place.path) as ledger:
-            key = find_key(ledger, place)
+        async with serving(place) as (ledger, key):
             await charge(ledger, key, 700)
             await ledger.wait_admitted(ledger.hold(key, admission()))
 
@@ -74,12 +73,11 @@ async def test_files_are_for_the_owner_alone(tmp_path: Path) -> None:
     assert modes == dict.fromkeys(names, 0o600)
 
 
-async def test_commits_are_on_the_disk_on_every_connection(tmp_path: Path) -> None:
+async def test_commits_are_on_the_disk_on_every_connection(place: Place, faults: Faults) -> None:
     """synchronous=FULL, foreign keys, WAL and a busy time-out, for the server and the books.
 
     Only the server writes the log back: SQLite before 3.51.3 may fail where two do.
     """
-    place, faults = make_place(tmp_path), Faults()
     async with open_sqlite(place.path, connector=faults.connect):
         served = await faults.run(read_pragmas)
     with SqliteBooks(place.path) as books:

@@ -29,7 +29,7 @@ from gateway.ledger.sqlite.serving import (
 )
 from gateway.ledger.sqlite.thread import ConnectionThread
 from tests.ledger.contract.kit import admission, charge, settlement
-from tests.ledger.kit import Place, find_key, make_place, query
+from tests.ledger.kit import Place, find_key, make_place, query, serving
 
 
 async def test_fast_reply_is_one_commit(place: Place) -> None:
@@ -76,8 +76,7 @@ async def test_a_hold_that_never_reached_the_queue_is_not_admitted(place: Place)
 
 async def test_a_change_of_a_key_leaves_what_it_has_spent(place: Place) -> None:
     """Its row lacks what was charged since the last fold."""
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place) as (ledger, key):
         await charge(ledger, key, 5)
         with closing(sqlite3.connect(place.path)) as other, other:
             other.execute("UPDATE keys SET name = 'new'")
@@ -110,8 +109,7 @@ BOOKS = "SELECT * FROM requests ORDER BY id", "SELECT * FROM entries", "SELECT *
 async def crash(folder: Path, pending: int) -> Place:
     """A database as a kill leaves it: one posted request, one voided, `pending` in flight."""
     place = make_place(folder, credit_nano=CREDIT)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
+    async with serving(place) as (ledger, key):
         await charge(ledger, key, 70)
         await ledger.settle(ledger.hold(key, admission()), settlement(0, outcome="caller_left"))
         holds = [ledger.hold(key, admission(HOLD)) for _ in range(pending)]

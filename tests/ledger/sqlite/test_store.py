@@ -123,10 +123,9 @@ def make_holds(place: Place) -> list[Hold]:
 
 
 async def test_spending_of_many_keys_is_not_kept_and_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.ledger.sqlite.store.MAX_KNOWN_LINES", 0)
-    place = make_place(tmp_path, credit_nano=CREDIT)
     async with open_sqlite(place.path) as ledger:
         key, known = find_key(ledger, place), cast("Any", ledger._store)._known.spent_nano
         for spent_nano in (5, 10, 15):
@@ -226,9 +225,8 @@ def test_alarm_sounds_once_for_every_time_it_grows(
     assert caplog.text.count("the write-ahead log has grown to 64 MiB") == 2
 
 
-async def test_receipts_are_no_reader_that_lasts(tmp_path: Path) -> None:
+async def test_receipts_are_no_reader_that_lasts(place: Place, faults: Faults) -> None:
     """After a receipt was read, the log can still be cut to nothing."""
-    place, faults = make_place(tmp_path), Faults()
     async with open_sqlite(place.path, connector=faults.connect) as ledger:
         hold = await charge(ledger, find_key(ledger, place), 5)
         assert await ledger.read_receipt(hold.admission.request_id) is not None
