@@ -3,9 +3,8 @@
 A count does not depend on the load of the machine. The gateway runs under cProfile with one
 connection; the counts of two runs of different length are subtracted, so that start and end of
 the process cancel out. The output is the calls per JSON request of both dialects and per event of a
-passing stream, by module, the turns of the loop among them, and how many of our modules are passed;
-then the CPU time of the process's threads per JSON request, without a profile. `test_calls.py` holds
-the counts to ceilings.
+passing stream, by module, the turns of the loop among them, and how many of our modules are passed.
+`test_calls.py` holds the counts to ceilings.
 
 The counts are those on asyncio's own loop: uvloop's is no Python code, so it takes fewer.
 """
@@ -41,9 +40,6 @@ TURN: Final = "_run_once"
 ROWS: Final = 24
 ONCE: Final = 0.9
 """Calls per request of a module that each one passes: a few come late, and count for the next."""
-THREAD_REQUESTS: Final = 2000
-THREAD_LOADS: Final = (1, 64)
-"""Connections: with more of them the ledger commits more charges at once."""
 MEASURED: Final[tuple[tuple[str, Mode, tuple[int, int], int], ...]] = (
     ("JSON request", "json", REQUESTS, 1),
     ("JSON request of the messages dialect", "messages", REQUESTS, 1),
@@ -75,9 +71,9 @@ def serve(stack: ExitStack, folder: Path, module: str) -> tuple[Target, str]:
     return stack.enter_context(run_gateway(config, port, module)), key
 
 
-def ask(target: Target, key: str, mode: Mode, requests: int, connections: int = 1) -> None:
+def ask(target: Target, key: str, mode: Mode, requests: int) -> None:
     slot = load.make_slot(target.port, key, mode, EVENTS)
-    asyncio.run(load.run_requests(slot, requests, connections))
+    asyncio.run(load.run_requests(slot, requests, 1))
 
 
 def count_calls(mode: Mode, requests: int) -> Counter[str]:
@@ -90,22 +86,6 @@ def count_calls(mode: Mode, requests: int) -> Counter[str]:
         ask(target, key, mode, requests)
         stack.close()  # the gateway writes its profile at its end
         return _read(stats)
-
-
-def measure_threads(connections: int) -> tuple[float, float, float]:
-    """Return the CPU microseconds per JSON request: event loop, ledger's writer, other threads."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        target, key = serve(stack, Path(folder), "gateway")
-        ask(target, key, "json", THREAD_REQUESTS // 4, connections)
-        before = target.read_thread_seconds()
-        ask(target, key, "json", THREAD_REQUESTS, connections)
-        spent = {
-            thread: 1e6 * (seconds - before.get(thread, 0.0)) / THREAD_REQUESTS
-            for thread, seconds in target.read_thread_seconds().items()
-        }
-    loop = spent.pop(target.pid)
-    ledger = max(spent.values())
-    return loop, ledger, sum(spent.values()) - ledger
 
 
 def _read(path: Path) -> Counter[str]:
@@ -154,12 +134,6 @@ def main() -> int:
         print(f"{count_modules(rows, units):8d}   modules of the package")
         for name, calls in rows[: options.rows]:
             print(f"{calls:8.1f}   {name}")
-    for connections in THREAD_LOADS:
-        loop, ledger, others = measure_threads(connections)
-        print(
-            f"CPU-µs per JSON request, {connections} connections:"
-            f" event loop {loop:.0f}, ledger {ledger:.0f}, other threads {others:.0f}"
-        )
     return 0
 
 

@@ -44,14 +44,6 @@ class Target:
         fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
-    def read_thread_seconds(self) -> dict[int, float]:
-        """Return the time of each thread so far, by its id; the first thread's is the process's."""
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        return {
-            int(task.name): int((task / "schedstat").read_text("utf-8").split()[0]) / 1e9
-            for task in tasks
-        }
-
     def read_memory_mib(self, field: str) -> float:
         """Return `VmRSS` or `VmHWM`."""
         for line in Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8").splitlines():
