@@ -58,9 +58,10 @@ def test_an_oversized_event_passes_unedited_to_its_boundary_in_any_slicing(end: 
 def test_the_bill_at_the_end_of_an_oversized_event_is_read_and_not_shown() -> None:
     told = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
     large = chunk(text("x" * (MAX_EVENT_BYTES + 1))) | {"usage": told | {"cost": 0.5}}
+    whole, near = BEGIN + event(large) + END + DONE, MAX_EVENT_BYTES - 100
     for size, asked in product((7, 4096, 10**7), (False, True)):
         stream = ChatStream(make_context(usage=asked))
-        played = play(stream, pieces_of(BEGIN + event(large) + END + DONE, size))
+        played = play(stream, [whole[:near], *pieces_of(whole[near:], size)])
         assert b'"cost"' not in played.out
         shown = None if asked else told  # who asked gets a chunk of its own
         assert event(large | {"usage": shown}).split(b'"usage"')[1] in played.out

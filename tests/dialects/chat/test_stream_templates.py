@@ -152,21 +152,25 @@ def test_a_finished_choice_that_is_repeated_empty_is_dropped_on_both_ways() -> N
     check_same(BEGIN + b"".join(event(chunk(one)) for one in again) + DONE, n=2)
 
 
+def watch_calls(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """Return the positions in the buffer at which a method of templates is called from now on."""
+    positions: list[int] = []
+    really = getattr(Template, name)
+
+    def watch(template: Template, buffer: bytes, position: int, out: list[bytes]) -> object:
+        positions.append(position)
+        return really(template, buffer, position, out)
+
+    monkeypatch.setattr(Template, name, watch)
+    return positions
+
+
 @pytest.mark.parametrize("reads", [1, 3])
 def test_events_that_take_turns_are_not_looked_at_together_again_and_again(
     monkeypatch: pytest.MonkeyPatch, reads: int
 ) -> None:
     """Each such look is at all that is left of the read: one in vain is enough."""
-    looks: list[int] = []
-
-    def pass_many(
-        template: Template, buffer: bytes, position: int, out: list[bytes]
-    ) -> tuple[int, int]:
-        looks.append(position)
-        return really(template, buffer, position, out)
-
-    really = Template.pass_many
-    monkeypatch.setattr(Template, "pass_many", pass_many)
+    looks = watch_calls(monkeypatch, "pass_many")
     turns = event(chunk(text("a"), usage=None)) * 2 + event(chunk(text("a", 1), usage=None))
     stream = ChatStream(make_context(n=2))
     stream.feed(BEGIN + turns * 3)
@@ -198,19 +202,10 @@ def test_templates_are_learned_as_long_as_they_match(count: int) -> None:
 
 def test_a_run_behind_another_is_looked_at_together_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reasoning, then the answer, in one read."""
-    single: list[int] = []
-
-    def pass_run(
-        template: Template, buffer: bytes, position: int, out: list[bytes]
-    ) -> tuple[int, int]:
-        single.append(position)
-        return really(template, buffer, position, out)
-
-    really = Template.pass_run
     thought = event(chunk(choice({"reasoning": "a"}), usage=None))
     said = event(chunk(text("a"), usage=None))
     stream = ChatStream(make_context())
     stream.feed(BEGIN + thought * 3 + said * 3)
-    monkeypatch.setattr(Template, "pass_run", pass_run)
+    single = watch_calls(monkeypatch, "pass_run")
     stream.feed(thought * 40 + said * 40)
     assert single == [len(thought * 39), len(thought * 40 + said * 39)]
