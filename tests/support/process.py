@@ -125,10 +125,14 @@ class GatewayProcess:
                 env=self.environment,
             )
         deadline = time.monotonic() + START_SECONDS
-        while not accepts(self.port):
-            assert self.process.poll() is None, f"the gateway did not start:\n{self.log}"
-            assert time.monotonic() < deadline, f"the gateway is not ready:\n{self.log}"
-            time.sleep(0.02)
+        try:
+            while not accepts(self.port):
+                assert self.process.poll() is None, f"the gateway did not start:\n{self.log}"
+                assert time.monotonic() < deadline, f"the gateway is not ready:\n{self.log}"
+                time.sleep(0.02)
+        except AssertionError:
+            self.kill()  # no test would
+            raise
 
     def stop(self) -> None:
         """Send SIGTERM; check that it exits with 0 and leaves no traceback or secret."""
