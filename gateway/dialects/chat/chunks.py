@@ -12,7 +12,6 @@ from typing import Final
 
 from gateway.dialects.chat.content import CallRepair
 from gateway.dialects.chat.repair import list_calls, repair_finish, without
-from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import get_list
 from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.usage import drop_usage, maybe_repair_chat_usage
@@ -120,7 +119,7 @@ class ChunkRepair:
         if not calls:
             return delta
         if tools is None:
-            tools = self._tools[index] = CallRepair(ReplyIds(self._context))
+            tools = self._tools[index] = CallRepair(self._context)
         fixed = tools.repair_deltas(calls)
         if fixed is calls and not is_old:
             return delta

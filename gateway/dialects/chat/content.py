@@ -22,7 +22,7 @@ from gateway.dialects.wire.jsonbytes import (
     get_text,
     maybe_loads,
 )
-from gateway.dialects.wire.records import Json
+from gateway.dialects.wire.records import Json, ReplyContext
 from gateway.dialects.wire.stream import PICTURE_BYTES
 
 _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
@@ -125,8 +125,8 @@ class CallRepair:
 
     __slots__ = ("_by_id", "_calls", "_ids", "_latest", "_places", "moves")
 
-    def __init__(self, ids: ReplyIds) -> None:
-        self._ids = ids
+    def __init__(self, context: ReplyContext) -> None:
+        self._ids = ReplyIds(context)
         self._calls: dict[int, _Call] = {}
         """The calls so far, by the index that the caller gets."""
         self._by_id: dict[str, int] = {}

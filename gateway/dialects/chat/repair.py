@@ -19,7 +19,6 @@ from typing import Final
 from gateway.base.errors import UpstreamError
 from gateway.base.money import Tokens
 from gateway.dialects.chat.content import CallRepair
-from gateway.dialects.wire.call_ids import ReplyIds
 from gateway.dialects.wire.jsonbytes import get_list, get_text
 from gateway.dialects.wire.kinds import squeeze
 from gateway.dialects.wire.records import Json, ReplyContext
@@ -148,7 +147,7 @@ def repair_message(message: Json, context: ReplyContext) -> Json:
     if not calls and "function_call" in message:
         calls = list_calls(message, context)
     if calls:
-        fixed = CallRepair(ReplyIds(context)).repair_calls(calls)
+        fixed = CallRepair(context).repair_calls(calls)
         if fixed is not calls:
             fixes["tool_calls"] = fixed
             message = without(message, {"function_call"})
