@@ -21,7 +21,7 @@ on their main thread. If several extras have a hook, they are called in the orde
     end                    Started.close                      Gateway.close: loop; the ledger is still open
     an audit fails         Extra.tell_mismatch                server.serve: main thread; no loop runs any more
                                                               admin.audits: the thread of the audit
-    accounts               the callables of LedgerTables      ledger.sql, lists of accounts: the books' thread
+    accounts               the callables of LedgerTables      ledger.sql: the books' thread
     a ledger moves         LedgerTables.names, unmoved        `export` and `import`
     a command              Extra.first_words, fetch_keys      cli.verbs, cli.process
     an error's text        Extra.next_steps                   tell_next_step: loop

@@ -1,4 +1,4 @@
-"""The fields of accounts, keys, entries, receipts and the like; `fields` tells how to use them."""
+"""The fields of accounts, keys, entries and audits; `fields` tells how to use them."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     base             records of a serving ledger: accounts and keys in memory, holds, settlements
     records          errors of a ledger, and where one is: a file, or the address of a database;
                      records of accounts, entries, events and audits
-    key_records      keys, their terms, rates
+    key_records      keys, their terms, limits
     budget_records   budgets, their periods, what is spent
     call_records     receipts of calls, and the words for how calls end
     checks           checks of names, notes, amounts, limits and dates, before they are stored
