@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +18,7 @@ from gateway.extras.alerts.findings import (
     judge_providers,
 )
 from gateway.extras.observations.observer import CallSum, Observations
-from gateway.ledger import budget_records
-from gateway.ledger.budget_records import Allowance, BudgetStanding, Spending, find_span
+from gateway.ledger.budget_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.records import Actor
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -53,29 +51,10 @@ JUDGED: Final = re.compile(r"(.*?)(?: (where .*))? = (.*)")
 """The lines of `judged.txt`: what was noted, by whose configuration it is judged, and what is found."""
 
 
-@dataclass
-class Standing:
-    spent_nano: int
-    id: int = 7
-    name: str | None = "team"
-    amount_nano: int = 1000
-    resets_ms: int = NOW_MS
-
-
-class Budget(budget_records.Budget):
-    """A budget in memory that shows what a test sets."""
-
-    def __init__(self, standing: Standing, account_id: int = 3) -> None:
-        allowance = Allowance(standing.amount_nano, "day")
-        spending = Spending(find_span("day", NOW_MS), standing.spent_nano)
-        super().__init__(standing.id, account_id, standing.name, allowance, spending)
-        self.standing = standing
-
-    def show(self, now_ms: int) -> BudgetStanding:
-        del now_ms
-        now = self.standing
-        figures = (now.amount_nano, now.spent_nano, now.resets_ms)
-        return BudgetStanding(now.id, now.name, "day", *figures)
+def make_budget(spent_nano: int, at_ms: int = NOW_MS) -> Budget:
+    """Make a budget of 1000 nano-units a day, and what was spent of it on the day of a moment."""
+    spending = Spending(find_span("day", at_ms), spent_nano)
+    return Budget(7, 3, "team", Allowance(1000, "day"), spending)
 
 
 @each_row(
@@ -83,15 +62,15 @@ class Budget(budget_records.Budget):
     [(0, []), (799, []), (800, [80]), (999, [80]), (1000, [100]), (1500, [100])],
 )
 def test_a_budget_is_told_at_80_and_100_percent(spent_nano: int, percents: list[int]) -> None:
-    found = list(find_budgets([Budget(Standing(spent_nano))], NOW_MS, "USD"))
+    found = list(find_budgets([make_budget(spent_nano)], NOW_MS, "USD"))
     assert [one.occurrence.split()[-1] for one in found] == [str(one) for one in percents]
     assert all(one.account_id == 3 and "'team' of 0.000001 USD" in one.text for one in found)
 
 
 def test_a_budget_is_told_again_in_its_next_period() -> None:
     found = [
-        next(find_budgets([Budget(Standing(900, resets_ms=NOW_MS + day * DAY_MS))], NOW_MS, "USD"))
-        for day in (0, 0, 1)
+        next(find_budgets([make_budget(900, at_ms)], at_ms, "USD"))
+        for at_ms in (NOW_MS, NOW_MS, NOW_MS + DAY_MS)
     ]
     assert len({one.key for one in found}) == 2
 

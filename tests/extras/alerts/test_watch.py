@@ -25,12 +25,11 @@ from gateway.extras.alerts.records import Alert, Hook
 from gateway.extras.alerts.settings import Alerts
 from gateway.extras.alerts.watch import Watch
 from gateway.extras.observations.observer import CallSum, Observations
-from gateway.ledger.budget_records import BudgetStanding
+from gateway.ledger.budget_records import Allowance, Budget, BudgetStanding, Spending, find_span
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests import ROOT
 from tests.extras.alerts.receiver import SECRET, Receiver, listen, verify
-from tests.extras.alerts.test_findings import Budget, Standing
 from tests.extras.observations.kit import writing
 from tests.support.cli import Answer, run_here
 from tests.support.process import GatewayProcess, free_port
@@ -207,7 +206,8 @@ async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
             return super().show(now_ms)
 
     async with open_served(tmp_path, more='[alerts]\ncommand = ["true"]\n') as served:
-        budget = Noting(Standing(10), served.account_id(HOLDER))
+        spending = Spending(find_span("day", 0), 0)
+        budget = Noting(1, served.account_id(HOLDER), None, Allowance(10, "day"), spending)
         await Watch(served.gateway, list_budgets=lambda: [budget]).look()
     assert threads
     assert threading.get_ident() not in threads
