@@ -13,7 +13,7 @@ from gateway.extras.moves.ledgers import MoveRecord
 from gateway.ledger.records import AuditReport, DatabaseUrl
 from gateway.ledger.sqlite.books import SqliteBooks, run_audit
 from tests.ledger.sql.requests import add_requests, make_item
-from tests.support.cli import make_cli, watch_progress
+from tests.support.cli import Cli, watch_progress
 from tests.support.stand_in import SHOWN, URL, stand_in
 
 
@@ -34,10 +34,7 @@ class Mover:
 SESSION = Path(__file__).with_name("sessions") / "adopt.txt"
 
 
-def test_a_ledger_moves_into_a_database_and_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cli = make_cli(tmp_path, capsys)
+def test_a_ledger_moves_into_a_database_and_back(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.done("account", "add", "alice", "--credit", "20")
     file, again, text = cli.folder / "one", cli.folder / "two", cli.config.read_text()
     monkeypatch.setattr(files, "ROWS_BETWEEN", 1)
@@ -58,10 +55,9 @@ def test_a_ledger_moves_into_a_database_and_back(
 
 
 def test_what_is_in_flight_is_told_of_the_state_that_was_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gateway that serves may begin and end requests between the audit and the export."""
-    cli = make_cli(tmp_path, capsys)
     cli.done("account", "add", "alice", "--credit", "20")
     cli.done("key", "add", "alice")
 
@@ -76,10 +72,8 @@ def test_what_is_in_flight_is_told_of_the_state_that_was_written(
     assert "Requests in flight: 1. What they will cost is not in the file" in said
 
 
-def test_what_adopt_writes_passes_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cli, session = make_cli(tmp_path, capsys), SESSION.read_text(encoding="utf-8")
+def test_what_adopt_writes_passes_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = SESSION.read_text(encoding="utf-8")
     monkeypatch.chdir(cli.folder)
     for name, text in re.findall(r"(?ms)^> (\S+)\n(.*?)(?=^[$>] )", session):
         Path(name).write_text(text, encoding="utf-8")
@@ -91,12 +85,10 @@ def test_what_adopt_writes_passes_check(
         assert "gpt-4o" in Path(target).read_text(encoding="utf-8")
 
 
-def test_each_adopted_key_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cli, told = make_cli(tmp_path, capsys), watch_progress(monkeypatch)
+def test_each_adopted_key_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = watch_progress(monkeypatch)
     cli.done("account", "add", "alice")
-    table = tmp_path / "keys.csv"
+    table = cli.folder / "keys.csv"
     table.write_text("key\n" + "".join(f"a-key-of-another-gateway-{n}\n" for n in range(3)))
     cli.done("key", "adopt", "alice", "--csv", str(table))
     assert told[-3:] == [("adopting keys", done, 3, "keys") for done in range(3)]
