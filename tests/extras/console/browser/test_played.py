@@ -13,7 +13,7 @@
 `go` moves as by a link. `open nobody>hers signin#token=SECRET-1` calls the window `hers`, and `window holder` goes back to one.
 After the page may come `phone`, for a narrow window, or headers that the browser sends. `expect 401`
 allows error replies with that status, or with none of them again, which the witness minds otherwise.
-The other steps are in `VERBS`. Ids, secrets and times have names. To write what is told anew:
+The other steps are in `VERBS`, and are `do_…` of `Stage`. Ids, secrets and times have names. To write what is told anew:
 
     WRITE_SESSION=1 python -m pytest -m browser tests/extras/console/browser/test_played.py && git diff
 """
@@ -120,7 +120,7 @@ class Stage:
     def text(self, text: str) -> Locator:
         return self.page.get_by_text(text).filter(visible=True).first
 
-    async def open(self, words: str) -> None:
+    async def do_open(self, words: str) -> None:
         who, path, more = f"{words}  ".split(" ", 2)
         who, _, name = who.partition(">")
         options: dict[str, Any] = {}
@@ -133,34 +133,34 @@ class Stage:
         self.front = name or who
         self.windows[self.front] = page
 
-    async def window(self, name: str) -> None:
+    async def do_window(self, name: str) -> None:
         self.front = name
 
-    async def expect(self, statuses: str) -> None:
+    async def do_expect(self, statuses: str) -> None:
         self.site.witness.expected = {int(one) for one in statuses.split() if one != "nothing"}
         self.site.witness.is_absent = "nothing" in statuses
 
-    async def fill(self, words: str) -> None:
+    async def do_fill(self, words: str) -> None:
         label, _, value = words.partition(":")
         await self.field(label).fill(value.removeprefix(" "))
 
-    async def choose(self, words: str) -> None:
+    async def do_choose(self, words: str) -> None:
         label, _, value = words.partition(": ")
         await self.field(label).select_option(value)
 
-    async def be_at(self, address: str) -> None:
+    async def do_at(self, address: str) -> None:
         await self.page.wait_for_url(f"{self.site.home}{address}")
         await settle(self.page)
 
-    async def go_back(self, _: str) -> None:
+    async def do_back(self, _: str) -> None:
         await self.page.go_back()
         await settle(self.page)
 
-    async def reload(self, _: str) -> None:
+    async def do_reload(self, _: str) -> None:
         await self.page.reload()
         await settle(self.page)
 
-    async def press_tab(self, name: str) -> None:
+    async def do_tab_to(self, name: str) -> None:
         """Press Tab until the element has the focus, which must be visible at each step."""
         passed = []
         for _ in range(MAX_TABS):
@@ -173,7 +173,7 @@ class Stage:
                 return
         raise AssertionError(f"{name} is out of reach: {passed}")
 
-    async def read_order(self, _: str) -> str:
+    async def do_order(self, _: str) -> str:
         """Tell whether the stops are in reading order."""
         places = []
         for _number in range(30):
@@ -184,38 +184,38 @@ class Stage:
             places.append(focused["place"])
         return "as read" if places == sorted(places) else f"other: {places}"
 
-    async def wait_for_no_dialog(self, _: str) -> None:
+    async def do_no_dialog(self, _: str) -> None:
         """Wait until no dialog is open, and the page that it changed is drawn anew."""
         await expect(self.page.locator("dialog")).to_have_count(0)
         await settle(self.page)
 
-    async def read_rows(self, words: str) -> str:
+    async def do_rows(self, words: str) -> str:
         caption, _, columns = words.partition(" | ")
         rows = await read_table(self.page, caption)
         wanted = columns.split(" | ")
         return "\n".join(" | ".join(row[name] for name in wanted) for row in rows)
 
-    async def read_buttons(self, _: str) -> str:
+    async def do_buttons(self, _: str) -> str:
         all_of_page = self.page.locator("main").get_by_role("button")
         buttons = all_of_page.and_(self.page.locator(":not(.live *)"))  # an extra's, on some pages
         return " | ".join(await buttons.all_inner_texts())
 
-    async def read_texts(self, selector: str) -> str:
+    async def do_texts(self, selector: str) -> str:
         return "\n".join(await self.page.locator(selector).filter(visible=True).all_inner_texts())
 
-    async def read_focus(self, _: str) -> str:
+    async def do_focus(self, _: str) -> str:
         return str((await self.page.evaluate(FOCUSED))["name"])
 
-    async def read_faults(self, _: str) -> str:
+    async def do_faults(self, _: str) -> str:
         faults = await inspect(self.page, "page")
         return json.dumps(faults) if faults else "none"
 
-    async def read_cookies(self, _: str) -> str:
+    async def do_cookies(self, _: str) -> str:
         cookies = await self.page.context.cookies()
         sessions = [one["value"] for one in cookies if one["name"].endswith("gateway_session")]
         return "\n".join(sessions) or "none"
 
-    async def lose(self, path: str) -> None:
+    async def do_lose(self, path: str) -> None:
         """Let the gateway act on the next request, and lose its reply."""
 
         async def abort(route: Route) -> None:
@@ -226,26 +226,21 @@ class Stage:
 
 
 VERBS: Final[dict[str, Callable[[Stage, str], Awaitable[object]]]] = {
-    "open": Stage.open,
-    "window": Stage.window,
-    "expect": Stage.expect,
+    **{
+        name.removeprefix("do_").replace("_", " "): do
+        for name, do in vars(Stage).items()
+        if name.startswith("do_")
+    },
     "go": lambda stage, path: move(stage.page, path.lstrip("/")),
-    "reload": Stage.reload,
-    "back": Stage.go_back,
     "leave": lambda stage, _: stage.page.goto("about:blank"),
     "print": lambda stage, _: stage.page.emulate_media(media="print"),
     "press": lambda stage, name: stage.button(name).click(),
     "press twice": lambda stage, name: stage.button(name).dblclick(),
     "follow": lambda stage, name: stage.link(name).click(),
-    "fill": Stage.fill,
-    "choose": Stage.choose,
     "type": lambda stage, words: stage.page.keyboard.type(words),
     "key": lambda stage, key: stage.page.keyboard.press(key),
-    "tab to": Stage.press_tab,
-    "lose": Stage.lose,
     "title": lambda stage, title: wait_for_title(stage.page, title),
     "dialog": lambda stage, name: stage.page.get_by_role("dialog", name=name).wait_for(),
-    "no dialog": Stage.wait_for_no_dialog,
     "see": lambda stage, text: stage.text(text).wait_for(),
     "see none": lambda stage, text: expect(
         stage.page.locator("main, dialog").get_by_text(text)
@@ -257,17 +252,9 @@ VERBS: Final[dict[str, Callable[[Stage, str], Awaitable[object]]]] = {
         stage.page.get_by_text(text, exact=True)
     ).to_have_count(0),
     "alert": lambda stage, text: stage.part.get_by_role("alert").get_by_text(text).wait_for(),
-    "at": Stage.be_at,
     "value": lambda stage, label: stage.field(label).input_value(),
     "address of": lambda stage, name: stage.link(name).get_attribute("href"),
     "download": lambda stage, name: download(stage.page, name),
-    "rows": Stage.read_rows,
-    "buttons": Stage.read_buttons,
-    "texts": Stage.read_texts,
-    "focus": Stage.read_focus,
-    "order": Stage.read_order,
-    "faults": Stage.read_faults,
-    "cookies": Stage.read_cookies,
     "traces": lambda stage, secret: stage.page.evaluate(FIND_TRACES, secret),
 }
 VERB: Final = re.compile(rf"({'|'.join(sorted(VERBS, key=len, reverse=True))})(?: (.*))?$")
