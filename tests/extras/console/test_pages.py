@@ -81,7 +81,7 @@ def test_imports_resolve_and_are_used(name: str) -> None:
 def test_every_export_is_imported() -> None:
     pages = "accounts account overview keys usage billing activity call models settings costs gateway books"
     pages += " providers refusals health audit signIn signOutElsewhere created accountActs askLink peopleOf usageOf"
-    pages += " balanceCard firstSteps makeSlots"
+    pages += " balanceCard firstSteps makeSlots SNIPPETS"
     loaded = re.findall(r"const \{ (\w+) \} = await load\(", "".join(SCRIPTS.values()))
     added = ["creditForm"] if any(one.credit for one in find_additions()) else []
     for one in find_additions():

@@ -70,9 +70,11 @@ const valuesOf = (fields) => Object.fromEntries(fields.map(({ name, value = "" }
 
 /** Make a key and show it. What shows it is loaded first, as a key that cannot be shown is lost. */
 async function showNew(context, make) {
-  const [{ created }, added] = await Promise.all([context.load("newkey"), context.parts("newkey", context)]);
+  const others = Object.values(context.session.kinds).some((kind) => kind !== "chat");
+  const [{ created }, added, snippets] = await Promise.all(
+    [context.load("newkey"), context.parts("newkey", context), others && context.load("snippets")]);
   const made = await make();
-  return () => context.place(created(made, context, added));
+  return () => context.place(created(made, context, added, snippets));
 }
 
 export const askNew = (context) => ask({

@@ -6,12 +6,13 @@ import { time, writeSetting } from "./format.js";
 import { tabs } from "./tabs.js";
 import { head, button, notice, section } from "./ui.js";
 
-/** `added`: functions by which extras add to it. */
-export function created({ key, secret, old }, { session, reload, owner }, added) {
+/** `added`: functions by which extras add to it; `others` has the snippets for models that do not chat. */
+export function created({ key, secret, old }, { session, reload, owner }, added, others) {
   const base = session.base_url ?? `${location.origin}/v1`;
   const usable = key.models ?? owner?.models ?? session.models;
   const model = usable.find((id) => session.kinds[id] === "chat") ?? usable[0] ?? "MODEL";
   const kind = session.kinds[model] ?? "chat";
+  const snippets = kind === "chat" ? CHAT : others?.SNIPPETS[kind] ?? {};
   return [
     head(old ? "Key rotated" : "Key created"),
     notice("warn", h("strong", null, "Shown once."), " Copy it now", owner && `, for ${owner.name} alone`, ". Lost it? Rotate."),
@@ -19,7 +20,7 @@ export function created({ key, secret, old }, { session, reload, owner }, added)
       copyField("Key", secret),
       copyField("Base URL", base),
       old && oldKey(old)),
-    section("Ready to run", tabs("Snippets", Object.entries(SNIPPETS[kind] ?? {}).map(([name, write]) =>
+    section("Ready to run", tabs("Snippets", Object.entries(snippets).map(([name, write]) =>
       [name, () => snippet(name, write({ base, secret, model }))]))),
     added.map((show) => show({ key, secret })),
     h("div", { class: "actions" }, button("I stored it", reload, "primary")),
@@ -83,90 +84,3 @@ wire_api = "responses"`,
   -H "Content-Type: application/json" \\
   -d '{"model": "${model}", "messages": [{"role": "user", "content": "Hello"}]}'`,
 };
-
-const EMBEDDING = {
-  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
-
-client = OpenAI(
-    base_url="${base}",
-    api_key="${secret}",
-)
-reply = client.embeddings.create(
-    model="${model}",
-    input="Hello",
-)
-print(reply.data[0].embedding[:3])`,
-  LangChain: ({ base, secret, model }) => `from langchain_openai import OpenAIEmbeddings
-
-embeddings = OpenAIEmbeddings(
-    base_url="${base}",
-    api_key="${secret}",
-    model="${model}",
-    check_embedding_ctx_length=False,
-)
-print(embeddings.embed_query("Hello")[:3])`,
-  curl: ({ base, secret, model }) => `curl ${base}/embeddings \\
-  -H "Authorization: Bearer ${secret}" \\
-  -H "Content-Type: application/json" \\
-  -d '{"model": "${model}", "input": "Hello"}'`,
-};
-
-const COMPLETION = {
-  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
-
-client = OpenAI(
-    base_url="${base}",
-    api_key="${secret}",
-)
-reply = client.completions.create(
-    model="${model}",
-    prompt="def add(a, b):",
-)
-print(reply.choices[0].text)`,
-  curl: ({ base, secret, model }) => `curl ${base}/completions \\
-  -H "Authorization: Bearer ${secret}" \\
-  -H "Content-Type: application/json" \\
-  -d '{"model": "${model}", "prompt": "def add(a, b):"}'`,
-};
-
-const SPEECH = {
-  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
-
-client = OpenAI(
-    base_url="${base}",
-    api_key="${secret}",
-)
-speech = client.audio.speech.create(
-    model="${model}",
-    voice="alloy",
-    input="Hello, gateway!",
-)
-speech.write_to_file("hello.audio")`,
-  curl: ({ base, secret, model }) => `curl ${base}/audio/speech \\
-  -H "Authorization: Bearer ${secret}" \\
-  -H "Content-Type: application/json" \\
-  -d '{"model": "${model}", "voice": "alloy", "input": "Hello, gateway!"}' \\
-  -o hello.audio`,
-};
-
-const TRANSCRIPT = {
-  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
-
-client = OpenAI(
-    base_url="${base}",
-    api_key="${secret}",
-)
-with open("hello.mp3", "rb") as recording:
-    transcript = client.audio.transcriptions.create(
-        model="${model}",
-        file=recording,
-    )
-print(transcript.text)`,
-  curl: ({ base, secret, model }) => `curl ${base}/audio/transcriptions \\
-  -H "Authorization: Bearer ${secret}" \\
-  -F model="${model}" \\
-  -F file=@hello.mp3`,
-};
-
-/** Snippets by what the model makes. */
-const SNIPPETS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING, audio: SPEECH, transcript: TRANSCRIPT };
