@@ -42,6 +42,15 @@ let shell = null;
 const main = document.getElementById("main");
 const bar = document.getElementById("bar");
 
+/** Done once a click is over, which would be lost with its target. Some releases are told to no page. */
+let released = null;
+addEventListener("pointerdown", () => {
+  released = new Promise((done) => {
+    addEventListener("pointerup", () => setTimeout(done), { once: true });
+    setTimeout(done, 500);
+  });
+});
+
 async function go(path, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", path);
   await show();
@@ -73,6 +82,7 @@ async function show() {
   main.setAttribute("aria-busy", "true");
   try {
     const content = await build(signal);
+    await released;
     if (!signal.aborted) place(content);
     if (session) shell ??= parts("shell", { main, bar, build, fail, go, load, leaves: () => leaving.signal }).catch(() => { shell = null; });
   } catch (error) {
