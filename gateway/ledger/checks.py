@@ -53,6 +53,10 @@ def require_text(what: str, text: str, max_chars: int, field: str | None = None)
 def require_account_name(name: str) -> None:
     """Require a name of a new account that nobody takes for another actor of the event log."""
     require_text("the account's name", name, MAX_NAME_CHARS, "name")
+    if name in {".", ".."}:  # browsers take them out of addresses, also as %2E
+        raise Refused(
+            f"an account's name must not be '{name}': no page could show it", field="name"
+        )
     seen = find_likeness(name)
     for actor in (*OTHER_ACTORS, SCRIPT_ACTOR):
         likeness, begins = find_likeness(actor), actor.endswith((" ", "("))
