@@ -7,7 +7,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from threading import Thread
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -206,12 +208,40 @@ class LargeBodies:
         loop.call_later(min(loop.time() - began, REST_SECONDS), self._begin_next)
         if begun.cancelled():
             done.cancel()
-        elif done.done():
-            begun.exception()  # nobody wants it
-        elif (error := begun.exception()) is not None:
-            done.set_exception(error)
         else:
-            done.set_result(begun.result())
+            error = begun.exception()
+            end_wait(done, begun.result() if error is None else error)
+
+
+def run_apart(function: Callable[[], Result]) -> asyncio.Future[Result]:
+    """Call a function in a thread of its own, as it may hang: a file on a dead network disk, a name server.
+
+    The thread is a daemon, so neither other calls nor the end of the process wait for it. Raises RuntimeError
+    if the machine has no thread.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Result] = loop.create_future()
+
+    def work() -> None:
+        try:
+            end = partial(end_wait, done, function())
+        except Exception as error:  # noqa: BLE001 - the future raises it
+            end = partial(end_wait, done, error)
+        with suppress(RuntimeError):  # the loop was closed in between
+            loop.call_soon_threadsafe(end)
+
+    Thread(target=work, daemon=True).start()
+    return done
+
+
+def end_wait(wait: asyncio.Future[Result], result: Result | BaseException) -> None:
+    """Give a wait its result or exception, unless its task was cancelled."""
+    if wait.done():
+        return
+    if isinstance(result, BaseException):
+        wait.set_exception(result)
+    else:
+        wait.set_result(result)
 
 
 _running: set[asyncio.Task[None]] = set()

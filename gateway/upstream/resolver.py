@@ -1,7 +1,6 @@
 """The addresses of one host: one look-up at a time, in a thread of its own, the last good answer kept.
 
-A name server that hangs blocks one thread of its provider and nothing else. The thread is a daemon, so
-it does not delay the end of the process.
+A name server that hangs blocks one thread of its provider and nothing else.
 """
 
 from __future__ import annotations
@@ -11,9 +10,11 @@ import contextlib
 import errno
 import logging
 import socket
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
+
+from gateway.base.turns import run_apart
 
 log = logging.getLogger("gateway.resolver")
 
@@ -44,9 +45,9 @@ class Resolver:
         self._ask = ask
         self._answer: Sequence[Address] = ()
         self._fresh_until = 0.0
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         """Why the last look-up failed."""
-        self._running: asyncio.Future[None] | None = None
+        self._running: asyncio.Future[Sequence[Address]] | None = None
         self._patient_until = 0.0
 
     async def resolve(self) -> Sequence[Address]:
@@ -57,10 +58,12 @@ class Resolver:
         loop = asyncio.get_running_loop()
         if loop.time() < self._fresh_until:
             return self._answer
-        running = self._running or self._start(loop)
-        patience = max(self._patient_until - loop.time(), 0.0) if self._answer else None
-        # Unlike `wait_for` this leaves the look-up running, as other requests wait for it, too.
-        await asyncio.wait((running,), timeout=patience)
+        if self._running is None:
+            self._start(loop)
+        if self._running is not None:
+            patience = max(self._patient_until - loop.time(), 0.0) if self._answer else None
+            # Unlike `wait_for` this leaves the look-up running, as other requests wait for it, too.
+            await asyncio.wait((self._running,), timeout=patience)
         if not self._answer:
             assert self._error is not None
             raise self._error
@@ -70,39 +73,28 @@ class Resolver:
         """Look up again at the next call: none of the addresses worked."""
         self._fresh_until = 0.0
 
-    def _start(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin a look-up; a host that is an IP address is parsed at once."""
-        running: asyncio.Future[None] = loop.create_future()
         self._patient_until = loop.time() + PATIENCE_SECONDS
         # AI_NUMERICHOST asks no name server, so it cannot block the loop.
         with contextlib.suppress(OSError, UnicodeError):
-            numeric = look_up(self.host, self._port, socket.AI_NUMERICHOST)
-            self._finish(running, numeric)
-            return running
+            self._finish(look_up(self.host, self._port, socket.AI_NUMERICHOST))
+            return
         try:
-            threading.Thread(target=self._work, args=(loop, running), daemon=True).start()
+            self._running = run_apart(partial(self._ask, self.host, self._port))
         # "can't start new thread" is a lack of this machine's, which ENOMEM tells the dialler.
         except RuntimeError as error:
-            self._finish(running, OSError(errno.ENOMEM, str(error)))
+            self._finish(OSError(errno.ENOMEM, str(error)))
         else:
-            self._running = running
-        return running
+            self._running.add_done_callback(self._take)
 
-    def _work(self, loop: asyncio.AbstractEventLoop, running: asyncio.Future[None]) -> None:
-        """Look up, in the thread."""
-        outcome: Sequence[Address] | Exception
-        try:
-            outcome = self._ask(self.host, self._port) or OSError("the host has no address")
-        except Exception as error:  # noqa: BLE001 - it is raised where the addresses are wanted
-            outcome = error
-        with contextlib.suppress(RuntimeError):  # the loop was closed in between
-            loop.call_soon_threadsafe(self._finish, running, outcome)
-
-    def _finish(
-        self, running: asyncio.Future[None], outcome: Sequence[Address] | Exception
-    ) -> None:
+    def _take(self, asked: asyncio.Future[Sequence[Address]]) -> None:
         self._running = None
-        if isinstance(outcome, Exception):
+        self._finish(asked.exception() or asked.result() or OSError("the host has no address"))
+
+    def _finish(self, outcome: Sequence[Address] | BaseException) -> None:
+        # Never raised here: waiting requests may still use the last good answer.
+        if isinstance(outcome, BaseException):
             # Logged when an outage begins, not at each look-up in it.
             if self._answer and self._error is None:
                 text = "%s cannot be resolved; its last addresses are used: %s"
@@ -111,5 +103,3 @@ class Resolver:
         else:
             self._answer, self._error = outcome, None
             self._fresh_until = asyncio.get_running_loop().time() + FRESH_SECONDS
-        # Never an exception: waiting requests may still use the last good answer.
-        running.set_result(None)

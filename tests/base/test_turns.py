@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
 import weakref
 from functools import partial
@@ -11,7 +12,15 @@ from itertools import pairwise
 
 import pytest
 
-from gateway.base.turns import LINGERING, REST_TURNS, TURN_SECONDS, Turns, find_turns, spawn
+from gateway.base.turns import (
+    LINGERING,
+    REST_TURNS,
+    TURN_SECONDS,
+    Turns,
+    find_turns,
+    run_apart,
+    spawn,
+)
 
 SHARE = 8
 
@@ -49,6 +58,22 @@ async def test_a_cancelled_task_is_no_error(caplog: pytest.LogCaptureFixture) ->
     task.cancel()
     await asyncio.wait([task])
     assert not caplog.records
+
+
+def test_calls_that_hang_delay_neither_others_nor_the_end() -> None:
+    """Those of asyncio's own threads, of which there are at most 32, would delay both."""
+    awake = threading.Event()
+
+    async def call() -> None:
+        hanging = [run_apart(awake.wait) for _ in range(64)]
+        assert await run_apart(lambda: "an answer") == "an answer"
+        with pytest.raises(KeyError, match="an error"):
+            await run_apart(lambda: dict[str, str]()["an error"])
+        assert not any(one.done() for one in hanging)
+
+    asyncio.run(call())
+    assert not awake.is_set()
+    awake.set()
 
 
 def work_long(done: list[str], name: str) -> None:

@@ -3,7 +3,7 @@
 The life of a reload:
 
     SIGHUP            sets an event, so that signals during a reload cause one more, and none is lost
-    in a thread       the file is read and checked as at the start
+    in its own thread the file is read and checked as at the start; its disk may be dead
     in a thread       extras adjust what was read; the routes are made
     in one step       configuration and routes are replaced, so each request finds both old or both new;
                       `Gateway.reloaded` is called: for objects that were made from settings at the start
@@ -31,7 +31,7 @@ from typing import Final
 
 from gateway.api.state import Gateway
 from gateway.base.times import unix_ms
-from gateway.base.turns import spawn
+from gateway.base.turns import run_apart, spawn
 from gateway.config.load import list_warnings, load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
@@ -83,7 +83,7 @@ class Reloader:
         """Apply the file as it is now, or change nothing and return why."""
         gateway = self.gateway
         try:
-            config, restart_for = await asyncio.to_thread(self._read)
+            config, restart_for = await run_apart(self._read)
             # Before the swap, which replaces the configuration that is compared.
             words = describe_changes(gateway.read, config)
             await gateway.reconfigure(config)

@@ -22,7 +22,7 @@ import orjson
 
 from gateway.base.deadlines import TICK_SECONDS, limit_seconds
 from gateway.base.times import unix_ms
-from gateway.base.turns import spawn
+from gateway.base.turns import run_apart, spawn
 from gateway.config.records import Config, KeySource, Provider
 from gateway.config.secrets import expand_variables, find_mistake, resolve_secret
 from gateway.extras.commands.running import CommandFailed, run_command
@@ -233,8 +233,8 @@ class Renewal:
     async def _fetch(self) -> tuple[str | None, float]:
         """Return the key (None if it has not changed) and the seconds until the next renewal."""
         if self._file is not None:
-            # In a thread, as the file may be on a slow network.
-            return await asyncio.to_thread(self._file.read), FILE_SECONDS
+            # In a thread of its own, as the file may be on a network disk that is dead.
+            return await run_apart(self._file.read), FILE_SECONDS
         secret, ends = await fetch_key(self._source)
         return secret, find_wait(ends, self._source.refresh_seconds, time.time())
 

@@ -14,6 +14,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
+from gateway.base.turns import end_wait, run_apart
+
 log = logging.getLogger("gateway.ledger")
 
 Result = TypeVar("Result")
@@ -76,13 +78,13 @@ class ConnectionThread:
     async def run(self, function: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run a function; return its result or raise its exception."""
         wait: asyncio.Future[Result] = self._loop.create_future()
-        self.start(function, partial(_end, wait))
+        self.start(function, partial(end_wait, wait))
         return await wait
 
     async def close(self) -> None:
         """End the thread behind all that it was given, while the loop can still take its reports."""
         self._work.put(None)
-        await asyncio.to_thread(self._thread.join)
+        await run_apart(self._thread.join)
         self._loop.remove_reader(self._woken.fileno())
         # Something to take: the last reports may be taken by now.
         with suppress(BlockingIOError):
@@ -96,10 +98,10 @@ class ConnectionThread:
         try:
             connection = self._connector()
         except BaseException as error:  # noqa: BLE001 - it is reported
-            self._tell(partial(_end, self._opened), error)
+            self._tell(partial(end_wait, self._opened), error)
             return
         with closing(connection):
-            self._tell(partial(_end, self._opened), None)
+            self._tell(partial(end_wait, self._opened), None)
             while (work := self._work.get()) is not None:
                 function, report = work
                 try:
@@ -123,12 +125,3 @@ class ConnectionThread:
                 report(result)
             except Exception:
                 log.exception("what a ledger's thread reported could not be taken")
-
-
-def _end(wait: asyncio.Future[Result], result: Result | BaseException) -> None:
-    if wait.done():  # its task was cancelled
-        return
-    if isinstance(result, BaseException):
-        wait.set_exception(result)
-    else:
-        wait.set_result(result)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import time
@@ -258,6 +259,20 @@ async def test_a_signal_during_the_start_is_kept(one: Reloaded, version: Make) -
     gateway.process.send_signal(signal.SIGHUP)
     await starting
     await until(lambda: "is in force: nothing changed" in gateway.log, "the reload")
+
+
+async def test_a_file_that_cannot_be_read_to_its_end_delays_no_stop(one: Reloaded) -> None:
+    """As on a network disk that is dead."""
+    gateway, path = one.gateway, one.gateway.config
+    path.unlink()
+    os.mkfifo(path)
+    try:
+        assert gateway.process is not None
+        gateway.process.send_signal(signal.SIGHUP)
+        with await asyncio.to_thread(path.open, "w"):  # it opens once the gateway reads it
+            await asyncio.to_thread(one.stop)
+    finally:
+        path.unlink()
 
 
 def blocks_hangup(gateway: GatewayProcess) -> bool:
