@@ -10,6 +10,7 @@ from operator import is_
 
 from gateway.base.money import Tokens
 from gateway.dialects.chat.dialect import ChatUpstream
+from gateway.dialects.chat.repair import without
 from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.chat.tools import is_flat
 from gateway.dialects.wire.bounds import limit_elements, refuse_reply
@@ -166,7 +167,8 @@ class EditorStream(ChatStream):
             shown.append(call if decoder is None else _show_call(call, decoder.feed(arguments)))
         if all(map(is_, shown, calls)):
             return choice
-        return {**choice, "delta": {**choice["delta"], "tool_calls": shown}}
+        delta = {**without(choice["delta"], {"function_call"}), "tool_calls": shown}
+        return {**choice, "delta": delta}
 
     def _add_rests(self, shown: list[Json], part: Json, choice: Json) -> None:
         """Add the rest of the inputs to the content of a finished choice, or as a chunk before its end."""
@@ -182,3 +184,5 @@ class EditorStream(ChatStream):
                 return
         body = {**drop_usage(choice), "delta": {"tool_calls": rests}, "finish_reason": None}
         shown.append({**drop_usage(part), "choices": [body]})
+        if choice.get("logprobs") is not None:
+            choice["logprobs"] = None  # they went before with the content
