@@ -221,7 +221,7 @@ class Renewal:
         """Renew the key; return the seconds until the next renewal."""
         try:
             secret, wait_seconds = await self._fetch()
-        except (CommandFailed, ValueError) as error:
+        except (CommandFailed, ValueError, RuntimeError) as error:  # of `run_apart`: no thread
             self._note(str(error))
             return FILE_SECONDS if self._file else RETRY_SECONDS
         if self._key.problem:

@@ -14,7 +14,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
-from gateway.base.turns import end_wait, run_apart
+from gateway.base.turns import end_wait
 
 log = logging.getLogger("gateway.ledger")
 
@@ -84,7 +84,7 @@ class ConnectionThread:
     async def close(self) -> None:
         """End the thread behind all that it was given, while the loop can still take its reports."""
         self._work.put(None)
-        await run_apart(self._thread.join)
+        await asyncio.to_thread(self._thread.join)
         self._loop.remove_reader(self._woken.fileno())
         # Something to take: the last reports may be taken by now.
         with suppress(BlockingIOError):

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Final
+from unittest.mock import Mock
 
 import pytest
 
+from gateway.base.turns import spawn
 from gateway.config.records import KeySource
 from gateway.extras.commands.running import pick_variables, run_command
-from gateway.extras.renewal.keys import KeyFile, fetch_key, read_output
+from gateway.extras.renewal.keys import KeyFile, Renewal, fetch_key, read_output
+from gateway.upstream.keys import ProviderKey
+from tests.support.waiting import until
 
 # ---- commands ------------------------------------------------------------------------------------
 
@@ -92,3 +99,24 @@ def test_a_file_without_a_key_is_looked_at_again(
             read()
     path.write_text("second-secret")
     assert read() == "second-secret"
+
+
+async def test_a_machine_without_threads_does_not_end_renewals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text(KEY)
+    key = ProviderKey("", KeySource("file:key", (), tmp_path, 0))
+    renewal = Renewal("mistral", key, KeySource("file:key", (), tmp_path, 0))
+
+    def is_renewed() -> bool:
+        renewal.renew_early("")  # its next look at the file would be seconds away
+        return key.secret == KEY
+
+    with monkeypatch.context() as without:
+        without.setattr(Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        task = spawn(renewal.run(), name="renewal")
+        await until(lambda: bool(key.problem), "a problem")
+    await until(is_renewed, "the key")
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
