@@ -136,9 +136,10 @@ def count_output(body: Json, n: int, limit: int) -> tuple[int, int | None]:
 
     `n` and `limit` are those of the dialect's own fields. If `limit` is 0 (none), no other field sets it.
     """
-    limits = [limit, *(_count(body.get(name)) or 0 for name in _LIMITS)]
+    limits = [limit, *(_count(body[name]) or 0 for name in _LIMITS if name in body)]
     most = max(limits) if limit and min(limits) >= 0 else None
-    return max(n, *(_count(body.get(name)) or 0 for name in _CHOICES)), most
+    counts = (_count(body[name]) or 0 for name in _CHOICES if name in body)
+    return max([n, *counts]), most
 
 
 _MEDIA: Final = re.compile(
