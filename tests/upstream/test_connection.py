@@ -42,8 +42,8 @@ REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\
 OK: Final = b"HTTP/1.1 200 OK\r\n"
 WHOLE: Final = OK + b"Content-Length: 6\r\n\r\nhello!"
 CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunked(b"hello!") + b"0\r\n\r\n"
-SECONDS: Final = 30.0
 ORIGIN: Final = URL("http://127.0.0.1:1/v1")
+SECONDS: Final = 30.0
 """No wait of a test is longer."""
 
 

@@ -1,6 +1,6 @@
 """Show one call on the command line: how it ended, what it used and what it cost, or why it was refused.
 
-Without it receipts are at `GET /v1/receipts/{request_id}` alone.
+Without it receipts are at `GET /v1/receipts/{request_id}` alone, and there is no console, which needs it.
 
 book   a call by its request id
 verbs  the verb `receipt`

@@ -80,6 +80,7 @@ class ServingLedger:
         self._health = writer.health
         self._reader = reader
         self.commit_watchers = writer.commit_watchers
+        """Called after each commit with its number of requests and its seconds."""
         self.change_watchers = writer.change_watchers
         """Called when other processes changed what extras keep in memory."""
         self.at_end: list[Callable[[], Awaitable[object]]] = []
