@@ -6,6 +6,7 @@ What each says is in `heard.txt`. Slicings and cuts of whole streams are tested 
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 from typing import Any, Final
@@ -13,6 +14,7 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.translate.first_choice import FirstChoiceWriter
 from gateway.dialects.wire.pipelines import Pipeline
 from tests.dialects.chat.kit import (
     AZURE,
@@ -138,3 +140,25 @@ def test_any_mixture_keeps_text_reasoning_and_calls(caller: str) -> None:
         assert played.tokens == REPORTED
 
     mix()
+
+
+def count_writers() -> int:
+    return sum(isinstance(one, FirstChoiceWriter) for one in gc.get_objects())
+
+
+def test_a_stream_that_is_dropped_frees_the_picture_that_it_held_back() -> None:
+    """A cycle would keep MiB of each until a collection."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    pictures = choice({"images": [picture]})
+    _ = gc.collect()
+    gc.disable()
+    try:
+        before = count_writers()
+        pipeline = EXCHANGES["messages"]["chat"].open_stream(make_context({"model": "m"}))
+        for one in (role(), begin(0, "{"), pictures):
+            _ = pipeline.feed(event(chunk(one)))
+        assert (pipeline.failure, count_writers()) == (None, before + 1)
+        del pipeline
+        assert count_writers() == before
+    finally:
+        gc.enable()

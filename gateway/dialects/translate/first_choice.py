@@ -120,6 +120,13 @@ class _Text:
     fragments: list[str]
 
 
+@dataclass(slots=True)
+class _Media:
+    """A picture or a recording that is held back."""
+
+    content: object
+
+
 class FirstChoiceWriter(EventWriter):
     """The part of an `EventWriter` that reads chunks: only the first choice, as callers ask for one."""
 
@@ -144,7 +151,7 @@ class FirstChoiceWriter(EventWriter):
         """All calls, by the upstream's index."""
         self._call: Call | None = None
         """The call that is written now."""
-        self._waiting: deque[Call | _Text | Callable[[], None]] = deque()
+        self._waiting: deque[Call | _Text | _Media] = deque()
         """Content held back behind that call, in the order of its first fragments."""
 
     @property
@@ -176,7 +183,7 @@ class FirstChoiceWriter(EventWriter):
             if self._may_begin():
                 self._write_media(media)
             else:
-                self._waiting.append(partial(self._write_media, media))
+                self._waiting.append(_Media(media))
         self._add_text("refusal", contents.refusal)
         for call in contents.calls:
             if isinstance(call, dict):
@@ -261,8 +268,8 @@ class FirstChoiceWriter(EventWriter):
                     text = "".join(fragments)
                     self._buffered_chars -= len(text)  # counted again if it is kept
                     self._write_text(kind, text)
-                case write_media:
-                    write_media()
+                case _Media(content):
+                    self._write_media(content)
 
     def _advance(self, call: Call) -> None:
         """Announce the open call once its name is known, and write its new fragments."""
