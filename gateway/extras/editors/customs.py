@@ -53,7 +53,8 @@ class EditorUpstream(ChatUpstream):
 
 def _name_flat(body: Json) -> frozenset[str]:
     """Return the names of the custom tools that a request declares flat."""
-    tools = get_list(body, "tools")
+    if not (tools := get_list(body, "tools")):
+        return frozenset()
     flat = (tool for tool in tools if is_flat(tool) and tool["type"] == "custom")
     return frozenset(tool["name"] for tool in flat)
 
