@@ -50,8 +50,9 @@ def open_bill(
     full_nano = charge.cost_nano
     if full_nano > MAX_AMOUNT_NANO:
         raise BadRequest(TOO_DEAR)
-    may_cost_more = most > likely or expected.most_input_tokens or model.prices.has_dearer_input
-    if may_cost_more and billing.full_hold_below:
+    is_input_covered = not expected.options.cache and model.prices.input_classes == ("input",)
+    is_all_held = most <= likely and not expected.most_input_tokens and is_input_covered
+    if billing.full_hold_below and not is_all_held:
         full_nano = min(find_most_nano(expected, model, call.started_ms), MAX_AMOUNT_NANO)
     available, expected_tokens = call.key.account.available_nano, tokens.total
     rates.take_tokens(expected_tokens, time.monotonic() if call.waited_seconds else call.started)

@@ -166,11 +166,6 @@ class PriceList:
         dearest = (max(names, key=partial(getattr, one.price)) for one in self.applied)
         object.__setattr__(self, "input_classes", tuple(dict.fromkeys(dearest)))
 
-    @property
-    def has_dearer_input(self) -> bool:
-        """A class of input is dearer than plain input by one of the prices."""
-        return self.input_classes != ("input",)
-
     def find(self, tokens: Tokens, terms: BillTerms, at_ms: int) -> AppliedPrice:
         """Return the price for the served tokens and terms, for a request admitted at that time."""
         for number, rule in enumerate(self.rules, 1):

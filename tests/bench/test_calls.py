@@ -9,7 +9,7 @@ import pytest
 from tests.bench import calls
 from tests.bench.wire import Mode
 
-CEILINGS: Final[dict[Mode, float]] = {"json": 745, "messages": 735, "paced": 58, "responses": 58}
+CEILINGS: Final[dict[Mode, float]] = {"json": 720, "messages": 735, "paced": 58, "responses": 58}
 """Calls on the event loop per request, or per event of a paced stream: the count when this was
 written, on asyncio's own loop, and a twentieth of it. Lower a ceiling when its count has fallen.
 """

@@ -41,6 +41,8 @@ ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "f
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function", "tool"})
 _TEXT_PARTS: Final = frozenset({"text", "refusal", "thinking", "reasoning", "reference"})
 """Parts whose bytes bound their tokens. Any other part counts as a file, of whatever kind it is."""
+_COUNTED: Final = frozenset({"n", "max_completion_tokens", "max_tokens"})
+"""The fields of `COUNTED` that the dialect reads itself."""
 _OF_MESSAGES: Final = ("anthropic_version", "system")
 """Members that only requests of the messages API have."""
 _MESSAGES_BLOCKS: Final = frozenset({"redacted_thinking", "tool_result", "tool_use"})
@@ -81,7 +83,7 @@ class ChatCaller(Caller):
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover the larger.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
-        n, limit = known.count_output(body, body.get("n") or 1, most)
+        n, limit = known.count_output(body, body.get("n") or 1, most, _COUNTED)
         request = CompletionRequest(
             body,
             body["model"],

@@ -99,7 +99,7 @@ class MessagesCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, FIELDS, self.required)
-        n, most = known.count_output(body, 1, body.get("max_tokens") or 0)
+        n, most = known.count_output(body, 1, body.get("max_tokens") or 0, _COUNTED)
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
         _check_messages(body["messages"], request)
@@ -287,6 +287,8 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "output_config": fields.check_object,
     "metadata": fields.check_object,
 }
+_COUNTED: Final = frozenset({"max_tokens"})
+"""The fields of `COUNTED` that the dialect reads itself."""
 FIELDS: Final = known.make_fields({**known.COUNTED, **_CHECKS}, item=".{}")
 
 

@@ -131,15 +131,18 @@ def make_fields(
     return Fields(checks, _READ.union(rows), _list_inner(rows), item)
 
 
-def count_output(body: Json, n: int, limit: int) -> tuple[int, int | None]:
+def count_output(body: Json, n: int, limit: int, own: frozenset[str]) -> tuple[int, int | None]:
     """Return the choices and the limit of each, as a provider may read them.
 
-    `n` and `limit` are those of the dialect's own fields. If `limit` is 0 (none), no other field sets it.
+    `n` and `limit` are those of the dialect's `own` fields. If `limit` is 0 (none), no other field sets it.
     """
-    limits = [limit, *(_count(body[name]) or 0 for name in _LIMITS if name in body)]
+    others = (COUNTED.keys() & body) - own
+    if not others:  # as in nearly all requests
+        return n, limit or None
+    counts = {name: _count(body[name]) or 0 for name in others}
+    limits = [limit, *(counts[name] for name in others if name not in _CHOICES)]
     most = max(limits) if limit and min(limits) >= 0 else None
-    counts = (_count(body[name]) or 0 for name in _CHOICES if name in body)
-    return max([n, *counts]), most
+    return max([n, *(counts[name] for name in others if name in _CHOICES)]), most
 
 
 _MEDIA: Final = re.compile(

@@ -52,9 +52,8 @@ class CompletionsCaller(Caller):
         inputs = read_inputs("prompt", body["prompt"], may_be_empty=True)
         inputs.tokens += estimate_tokens(count_text(body.get("suffix")))
         options = body.get("stream_options") or {}
-        n, limit = count_output(
-            body, max(body.get("n") or 1, body.get("best_of") or 1), body.get("max_tokens") or 0
-        )
+        choices, most = max(body.get("n") or 1, body.get("best_of") or 1), body.get("max_tokens")
+        n, limit = count_output(body, choices, most or 0, _COUNTED)
         return CompletionRequest(
             body,
             body["model"],
@@ -67,6 +66,8 @@ class CompletionsCaller(Caller):
         )
 
 
+_COUNTED: Final = frozenset({"n", "best_of", "max_tokens"})
+"""The fields of `COUNTED` that the dialect reads itself."""
 FIELDS: Final = make_fields(
     {
         **COUNTED,

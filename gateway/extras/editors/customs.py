@@ -34,17 +34,20 @@ class EditorUpstream(ChatUpstream):
     __slots__ = ()
 
     def ask(self, body: Json, target: Target) -> Json:
-        asked, names = super().ask(body, target), _name_flat(body)
-        return _write_functions(asked, names) if names else asked
+        asked = super().ask(body, target)
+        # Most requests have no tools, and need no look at them.
+        if "tools" in body and (names := _name_flat(body)):
+            return _write_functions(asked, names)
+        return asked
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
-        out = super().edit_reply(text, reply, context, tokens)
-        names = _name_flat(context.request.body)
-        if not names:
+        out, body = super().edit_reply(text, reply, context, tokens), context.request.body
+        if "tools" not in body or not (names := _name_flat(body)):
             return out
         # The reply was counted when it was read; each value takes at least a byte.
         with limit_elements(len(out), refuse_reply):
-            return dumps_lenient(_show_reply(maybe_loads(out), names))
+            shown = maybe_loads(out)
+            return dumps_lenient(shown) if _show_calls(shown, names) else out
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         names = _name_flat(context.request.body)
@@ -53,8 +56,7 @@ class EditorUpstream(ChatUpstream):
 
 def _name_flat(body: Json) -> frozenset[str]:
     """Return the names of the custom tools that a request declares flat."""
-    if not (tools := get_list(body, "tools")):
-        return frozenset()
+    tools = get_list(body, "tools")
     flat = (tool for tool in tools if is_flat(tool) and tool["type"] == "custom")
     return frozenset(tool["name"] for tool in flat)
 
@@ -98,16 +100,17 @@ def _make_call(held: Json) -> Json:
     return {"name": held["name"], "arguments": arguments}
 
 
-def _show_reply(reply: Json, names: frozenset[str]) -> Json:
-    """Return a repaired reply in which calls of these functions are calls of custom tools."""
+def _show_calls(reply: Json, names: frozenset[str]) -> bool:
+    """Make calls of these functions calls of custom tools, in place; return whether there are any."""
+    found = False
     for choice in reply["choices"]:
         message = get_object(choice, "message") if type(choice) is dict else {}
         calls = get_list(message, "tool_calls")
         for number, call in enumerate(calls):
             if type(call) is dict and _read_name(call) in names:
                 text = read_input(get_text(call["function"], "arguments"))
-                calls[number] = _show_call(call, text)
-    return reply
+                calls[number], found = _show_call(call, text), True
+    return found
 
 
 def _read_name(call: Json) -> str:

@@ -55,7 +55,7 @@ class ResponsesCaller(Caller):
     def parse_request(self, data: bytes) -> CompletionRequest:
         checks = _REFERRING if self._refers else FIELDS
         body = fields.read_body(data, checks, ("model", "input"))
-        n, most = count_output(body, 1, body.get("max_output_tokens") or 0)
+        n, most = count_output(body, 1, body.get("max_output_tokens") or 0, _COUNTED)
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
         check_input(body["input"], request, refers=self._refers)
@@ -158,6 +158,8 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "conversation": refuse("a conversation that is kept"),
     "prompt": refuse("a prompt that is kept"),
 }
+_COUNTED: Final = frozenset({"max_output_tokens"})
+"""The fields of `COUNTED` that the dialect reads itself."""
 FIELDS: Final = make_fields({**COUNTED, **_CHECKS})
 _REFERRING: Final = make_fields(
     {
