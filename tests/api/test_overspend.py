@@ -262,22 +262,22 @@ def play_crowd(
             break
     inputs = 1 if request.inputs is None else request.inputs.count
     read = expected.input_tokens if is_text else model.max_input_tokens * inputs
-    base = model.prices.base
-    dearest = max(("input", "cached_input", "cache_write"), key=lambda name: getattr(base, name))
+    price = model.prices.applied[-1].price  # the last rule applies, if there is one
+    dearest = max(("input", "cached_input", "cache_write"), key=lambda name: getattr(price, name))
     tokens = Tokens(output=count_output(request, model))
     setattr(tokens, dearest, read)
     tokens.media = {"audio_input": 0 if is_text else read}
     metered = Metered(tokens, False, payload.options.tool_calls)
-    most_nano = compute_cost_nano(tokens, base, metered.tool_calls)
+    most_nano = compute_cost_nano(tokens, price, metered.tool_calls)
     for bill in bills:
         _ = bill.settle(COMPLETE, lambda: metered)
     assert world.ledger.account.balance_nano > -most_nano, (len(bills), most_nano)
     return len(bills)
 
 
-def make_reader(unit: InputUnit, price: Price = DEAREST) -> Model:
+def make_reader(unit: InputUnit, prices: PriceList) -> Model:
     most, read = (0, 14_400) if unit == "second" else (100, 100_000)
-    return Model("m", "o", (), most, read, None, 0, PriceList(price), frozenset(), unit=unit)
+    return Model("m", "o", (), most, read, None, 0, prices, frozenset(), unit=unit)
 
 
 UNITS: Final[dict[str, InputUnit]] = {"speech": "character"}
@@ -295,12 +295,14 @@ def draw_balances() -> list[int]:
 def test_a_crowd_of_any_requests_costs_less_than_one_too_much(
     name: str, body: dict[str, Any], *, is_text: bool
 ) -> None:
-    for price in (
-        DEAREST,
-        replace(DEAREST, cached_input=10**11),
-        replace(DEAREST, cache_write=10**11),
+    dear_write = replace(DEAREST, cache_write=10**11)
+    for prices in (
+        PriceList(DEAREST),
+        PriceList(replace(DEAREST, cached_input=10**11)),
+        PriceList(dear_write),
+        PriceList(DEAREST, (PriceRule(dear_write, service_tier="standard"),)),
     ):
-        model = make_reader(UNITS.get(name, "token"), price)
+        model = make_reader(UNITS.get(name, "token"), prices)
         request, payload = read_call(name, body, model)
         served = [
             play_crowd(request, payload, model, balance_nano, is_text=is_text)

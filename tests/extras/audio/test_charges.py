@@ -9,11 +9,12 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from gateway.base.money import Tokens, compute_cost_nano, format_amount
+from gateway.base.prices import PriceList
 from gateway.config.prices import find_minute_nano
 from gateway.config.records import Model
 from gateway.dialects.wire.records import CompletionRequest, InputUnit, Payload
 from gateway.extras.audio.uploads import KeptFile
-from tests.api.test_overspend import draw_balances, make_reader, play_crowd, read_call
+from tests.api.test_overspend import DEAREST, draw_balances, make_reader, play_crowd, read_call
 from tests.support.rows import each_row
 from tests.support.settings import OPENAI, load
 
@@ -46,7 +47,7 @@ HEADS: Final = [FLAC, b"OggS", b"\x1aE\xdf\xa3", b"ID3", *(make_wave(*one) for o
 
 @each_row(("head", "unit"), [(head, unit) for head in HEADS for unit in ("second", "token")])
 def test_a_crowd_of_recordings_costs_less_than_one_too_much(head: bytes, unit: InputUnit) -> None:
-    model = make_reader(unit)
+    model = make_reader(unit, PriceList(DEAREST))
     for balance_nano in draw_balances():
         request, payload = read_recording(head, random.randrange(1, 2**25), model)
         play_crowd(request, payload, model, balance_nano, is_text=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -12,7 +13,9 @@ from gateway.base.errors import BadRequest
 from gateway.dialects.wire.records import Target
 from gateway.extras.editors.blocks import write_blocks
 from gateway.extras.editors.caller import EditorCaller
+from tests.dialects.chat.kit import make_context
 from tests.support.formats import EXCHANGES
+from tests.support.replies import completion, dumps
 
 CALLER: Final = EditorCaller()
 TARGET: Final = Target("theirs")
@@ -126,3 +129,12 @@ def test_many_calls_in_both_forms_take_no_time_for_each_pair() -> None:
     (written,) = write_blocks({"messages": [message]})["messages"]
     assert time.process_time() - began < 2.0  # pairs would take ten times as long
     assert len(written["tool_calls"]) == 30_000
+
+
+def test_a_reply_without_a_call_of_a_flat_custom_tool_keeps_its_bytes() -> None:
+    reply = dumps(completion("Hi")).replace(b'"choices":', b'"choices" :')
+    tools = [{"type": "custom", "name": "patch"}]
+    read = partial(EXCHANGES["chat"]["chat"].read_reply, reply)
+    shown = read(make_context({"model": "m", "tools": tools})).body
+    assert shown == read(make_context({"model": "m"})).body
+    assert b'"choices" :' in shown
