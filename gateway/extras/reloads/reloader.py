@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from gateway.api.front import tell
 from gateway.api.state import Gateway
 from gateway.base.times import unix_ms
 from gateway.base.turns import run_apart, spawn
@@ -99,8 +100,7 @@ class Reloader:
         if doubtful := len([*list_warnings(config)]):
             words += f"; {doubtful} warning{'s' * (doubtful > 1)}, which the log and `check` tell"
         result = self._show(Reload(at_ms, ok=True, words=words, restart_for=restart_for))
-        for tell in gateway.reloaded:
-            tell(gateway.config)
+        tell(gateway.reloaded, gateway.config)
         return result
 
     def _read(self) -> tuple[Config, tuple[str, ...]]:

@@ -323,12 +323,14 @@ async def test_a_fault_behind_a_reload_ends_no_others(
     make_place(tmp_path)
     config = load(tmp_path, OPENAI + MODEL_TOML)
     gateway = make_gateway(config, mock.Mock())
+    gateway.reloaded.append(mock.Mock(side_effect=ValueError("a bug")))
     reloader = Reloader(gateway, asyncio.Event(), lambda *_: config)
     running = asyncio.get_running_loop().create_task(reloader.run())
     for _ in range(2):
         caplog.clear()
         reloader.asked.set()
         await until(lambda: "RuntimeError: a bug" in caplog.text, "its traceback")
+        assert "ValueError: a bug" in caplog.text
     running.cancel()
     gateway.close()
 
