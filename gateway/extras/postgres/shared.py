@@ -19,7 +19,7 @@ from gateway.base.progress import States
 from gateway.ledger.base import Account, Admission, Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import raise_to, take_hold
-from gateway.ledger.serving.queue import Item, Queue, Report, end_wait, fail_wait
+from gateway.ledger.serving.queue import Item, Queue, Report, confirm_wait, fail_wait
 from gateway.ledger.serving.writer import BUSY_SECONDS, Writer
 
 log = logging.getLogger("gateway.ledger")
@@ -126,7 +126,7 @@ class SharedQueue(Queue):
         """Fail an admission that the database refused. A void that waits for it is done, too."""
         fail_wait(item.hold.admitted, error)
         # The caller may see the refusal before it settles; its later void must end at once.
-        end_wait(self.drop(item.hold))
+        confirm_wait(self.drop(item.hold))
 
 
 class SharedWriter(Writer):

@@ -169,13 +169,13 @@ class Queue:
         hold = item.hold
         hold.recorded = True
         if hold.admitted is not None:  # most rows are written with their end
-            end_wait(hold.admitted)
+            confirm_wait(hold.admitted)
         if hold.settlement is not item.settlement:
             return  # the settlement came or was withdrawn meanwhile: it goes into the next batch
         if item.settlement is not None:
             if drop_hold(hold):
                 self.open_holds -= 1
-            end_wait(hold.settled)
+            confirm_wait(hold.settled)
         if not hold.raised:  # otherwise it was raised meanwhile
             del self.holds[hold]
 
@@ -234,7 +234,7 @@ def _withdraw(hold: Hold) -> None:
         hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
 
 
-def end_wait(wait: Future[None] | None) -> None:
+def confirm_wait(wait: Future[None] | None) -> None:
     if wait is not None and not wait.done():  # its task may have been cancelled
         wait.set_result(None)
 
