@@ -1,4 +1,4 @@
-"""The connections to one provider: bytes from a transport to the response under way; those that are idle.
+"""The connections to one provider, busy and idle: what is sent, and what is read in pieces and turns.
 
 What the receiver or this turn of the loop cannot take waits; above `PENDING_BYTES`, reading pauses.
 """

@@ -4,7 +4,7 @@ Without it the log alone has each failure and refusal, and a refused request has
 
 records     refusals, calls to providers, latencies
 observer    counts in memory, which are written every few seconds
-serving     what is counted of requests, and the latest failures; callers find their refused requests where receipts are
+serving     what is counted of requests, the latest failures, and refused requests for callers
 book        the tables, see `tables.sql`: sums are added to, forgotten when old, and read
 describing  failed attempts and refused requests in words
 """
