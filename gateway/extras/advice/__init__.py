@@ -6,8 +6,7 @@ an endpoint in that of an address, a pattern in that of a model's name, a price 
 secret that others can read.
 
 mistaken     what stands in the place of a secret, a model's name, an address or a price by mistake
-other_names  other programs' names for settings of gateway.toml
-syntax       what was meant by text that is not TOML
+meant        what was meant by a name that no setting has, or by text that is not TOML
 plausible    prices that no vendor comes near
 likeness     names of accounts that people may take for others
 literals     secrets that are written out in the file, and others who may read them
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
     from gateway.config.records import Config
 
 
-def _explain(error: ValueError, text: str) -> str | None:
-    from gateway.extras.advice.syntax import explain
-
-    return explain(error, text)
-
-
 def _list_warnings(config: Config) -> Iterator[str]:
     from gateway.extras.advice.losses import list_warnings
 
@@ -46,18 +39,11 @@ def _add_to_operations() -> object:
 
 
 def _make_advice() -> Advice:
-    from gateway.extras.advice import (
-        likeness,
-        literals,
-        mistaken,
-        obstacles,
-        other_names,
-        plausible,
-    )
+    from gateway.extras.advice import likeness, literals, meant, mistaken, obstacles, plausible
 
     return Advice(
-        guess=other_names.guess,
-        explain=_explain,
+        guess=meant.guess,
+        explain=meant.explain,
         judge=mistaken.judge,
         find_mistake=mistaken.find_mistake,
         judge_model=plausible.judge_model,
