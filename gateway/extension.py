@@ -225,6 +225,18 @@ def find_extras() -> Mapping[str, Extra]:
     return {name: import_module(f"gateway.extras.{name}").EXTRA for name in names}
 
 
+def find_unmet() -> str | None:
+    """Say which extra needs one that this installation lacks; None if each has what it needs."""
+    extras = find_extras()
+    for name, one in extras.items():
+        if lacking := [need for need in one.needs if need not in extras]:
+            return (
+                f'the extra "{name}" needs the extra "{lacking[0]}", which is not in this installation: put'
+                f" gateway/extras/{lacking[0]} back, or delete gateway/extras/{name}, too"
+            )
+    return None
+
+
 @cache
 def find_tables() -> Mapping[str, Table]:
     """Return the tables of all extras in gateway.toml."""

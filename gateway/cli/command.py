@@ -27,7 +27,7 @@ from gateway.cli.parser import parse
 from gateway.cli.verbs import DEFAULT_CONFIG
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config
-from gateway.extension import find_advice
+from gateway.extension import find_advice, find_unmet
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import (
     Actor,
@@ -176,6 +176,9 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
 
 def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> int:
     """Parse the words, load the configuration and run the verb; turn known errors into a message."""
+    if unmet := find_unmet():
+        output.say(f"{PROGRAM}: {unmet}")
+        return ExitCode.FAILED
     try:
         options = parse(words)
     except SystemExit as stop:

@@ -91,7 +91,9 @@ def arg(
 ) -> Argument:
     """Make an argument with a value. `kind` is a parser, whose metavar `METAVARS` or `others` has, or a word's metavar."""
     metavar, parse_value = (
-        (kind, read.word) if isinstance(kind, str) else (METAVARS.get(kind, ""), kind)
+        (kind, read.word)
+        if isinstance(kind, str)
+        else (others.get("metavar") or METAVARS[kind], kind)
     )
     default = others.get("default", argparse.SUPPRESS)
     what = what if default is argparse.SUPPRESS else f"{what} (default: {default})"

@@ -19,8 +19,8 @@ from types import ModuleType
 
 import pytest
 
-from gateway import __main__
-from gateway.base.process import ExitCode, describe_version
+from gateway import __main__, extension
+from gateway.base.process import PROGRAM, ExitCode, describe_version
 from gateway.cli import main
 from gateway.ledger.opening import open_books
 from gateway.ledger.versions import VERSION
@@ -70,6 +70,18 @@ def test_the_configuration_is_found_by_option_variable_or_folder(
     monkeypatch.chdir(cli.folder)
     assert cli.run("account", "list", environ={}).code == 0
     assert cli.run("account", "list", environ={"GATEWAY_CONFIG": ""}).code == 0
+
+
+def test_an_extra_that_lacks_another_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody deleted the folder of an extra, but not of those that import it."""
+    extras = {"shop": extension.Extra(needs=("till",)), "desk": extension.Extra(needs=("shop",))}
+    monkeypatch.setattr(extension, "find_extras", lambda: extras)
+    answer = cli.run("check")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == (
+        f'{PROGRAM}: the extra "shop" needs the extra "till", which is not in this installation: put'
+        " gateway/extras/till back, or delete gateway/extras/shop, too\n"
+    )
 
 
 def test_the_version_is_shown_without_a_configuration(cli: Cli) -> None:
