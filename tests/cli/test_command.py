@@ -74,13 +74,14 @@ def test_the_configuration_is_found_by_option_variable_or_folder(
 
 def test_an_extra_that_lacks_another_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody deleted the folder of an extra, but not of those that import it."""
-    extras = {"shop": extension.Extra(needs=("till",)), "desk": extension.Extra(needs=("shop",))}
+    till, shop = "till", "shop"
+    extras = {shop: extension.Extra(needs=(till,)), "desk": extension.Extra(needs=(shop,))}
     monkeypatch.setattr(extension, "find_extras", lambda: extras)
     answer = cli.run("check")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
-        f'{PROGRAM}: the extra "shop" needs the extra "till", which is not in this installation: put'
-        " gateway/extras/till back, or delete gateway/extras/shop, too\n"
+        f'{PROGRAM}: the extra "{shop}" needs the extra "{till}", which is not in this installation: put'
+        f" gateway/extras/{till} back, or delete gateway/extras/{shop}, too\n"
     )
 
 
