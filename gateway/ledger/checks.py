@@ -50,13 +50,16 @@ def require_text(what: str, text: str, max_chars: int, field: str | None = None)
         )
 
 
+def require_name(what: str, name: str, field: str) -> None:
+    """Require a name that the console can put into addresses."""
+    require_text(what, name, MAX_NAME_CHARS, field)
+    if name in {".", ".."}:  # browsers take them out of addresses, also as %2E
+        raise Refused(f"{what} must not be '{name}': no page could show it", field=field)
+
+
 def require_account_name(name: str) -> None:
     """Require a name of a new account that nobody takes for another actor of the event log."""
-    require_text("the account's name", name, MAX_NAME_CHARS, "name")
-    if name in {".", ".."}:  # browsers take them out of addresses, also as %2E
-        raise Refused(
-            f"an account's name must not be '{name}': no page could show it", field="name"
-        )
+    require_name("the account's name", name, "name")
     seen = find_likeness(name)
     for actor in (*OTHER_ACTORS, SCRIPT_ACTOR):
         likeness, begins = find_likeness(actor), actor.endswith((" ", "("))

@@ -20,7 +20,7 @@ from gateway.extras.signins.records import (
     SignInView,
     StoredPassword,
 )
-from gateway.ledger.checks import MAX_NAME_CHARS, require_text
+from gateway.ledger.checks import require_name
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.database import Part
 
@@ -119,7 +119,7 @@ class PeopleBook(Part):
         signin = SignIn(self._database.read_account(account).id, account, composed)
         if not person:
             return signin
-        require_text("the person's name", person, MAX_NAME_CHARS, "person")
+        require_name("the person's name", person, "person")
         if PERSON_MARK in person:
             raise Refused(f"the person's name must not have a {PERSON_MARK} in it", field="person")
         if self._database.read_one(_ACCOUNT_ID, (self._database.name_account(signin.name),)):
