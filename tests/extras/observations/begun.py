@@ -8,6 +8,7 @@ from operator import add
 from pathlib import Path
 from typing import Final
 
+from gateway.admin.keys import add_key
 from gateway.base import ids
 from gateway.base.times import DAY_MS, unix_ms
 from gateway.extras.observations.records import UpstreamFailure
@@ -72,12 +73,13 @@ async def refuse(folder: Path) -> None:
     """Let a provider fail and refuse callers, some of them days ago."""
     with open_books(folder / "gateway.db", create=True) as books:
         account_id = books.accounts.create("alice").id
+        key = add_key(books, "alice", KeyTerms(name="trial")).key
     for ago_ms, times in ((9 * DAY_MS, 1), (0, 3)):
         clock = partial(add, unix_ms(), -ago_ms)
         async with open_ledger(folder / "gateway.db", clock=clock) as ledger:
             observer = observe(ledger)
             for _ in range(times):
-                observer.note_refusal(account_id, "model_not_found", "", "req_1")
+                observer.note_refusal(account_id, "model_not_found", "", "req_1", key_id=key.id)
                 if ago_ms == 0:
                     observer.note_upstream_call("demo", "echo", FAILURE)
                     observer.note_upstream_call("vendor", "far", FAILURE)
